@@ -20,7 +20,7 @@ const MOST_TOLD: usize = 100;
 pub struct Answers {
     /// The content of the file for HTTP-01, by its token.
     pub files: BTreeMap<Box<str>, Box<str>>,
-    /// The certificate for TLS-ALPN-01, by the server name that is asked for.
+    /// The certificate for TLS-ALPN-01, by the requested server name.
     pub certificates: BTreeMap<Box<str>, Arc<Certificate>>,
     /// The same in PEM, with their keys, for other machines that may be asked.
     pub texts: BTreeMap<Box<str>, Box<str>>,

@@ -35,7 +35,7 @@ const LOOK: Duration = Duration::from_secs(600);
 const LEAST: Duration = Duration::from_secs(1);
 /// Interval between attempts of a process without the lock to take it.
 const LOCK_AGAIN: Duration = Duration::from_secs(2);
-/// After a failure to ask an issuer when to renew, no name's issuer is asked for this number of seconds.
+/// Number of seconds without queries to any issuer, after a query for the time of renewal failed.
 const ASK_AGAIN: i64 = 3_600;
 /// Delay before the next check of a name whose certificate another machine orders. **Units**: seconds.
 const ORDERED_ELSEWHERE: i64 = 10;
@@ -69,7 +69,7 @@ pub(crate) trait World {
     async fn may_order(&self, name: &Name) -> bool;
     /// Reports the outcome of an order that it was allowed.
     fn ended(&self, name: &Name, end: OrderEnd);
-    /// Tells a certificate with its key, in PEM, to other machines.
+    /// Sends a certificate with its key, in PEM, to other machines.
     fn share(&self, name: &Name, pem: String);
     /// The key process, where private keys are not in this one.
     fn holder(&self) -> Option<Arc<dyn Holder>> {

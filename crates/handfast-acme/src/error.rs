@@ -35,7 +35,7 @@ pub enum Error {
         act: &'static str,
         /// Its answer.
         what: String,
-        /// For this number of seconds it wants no further request.
+        /// Seconds for which it accepts no further request.
         pause: Option<i64>,
     },
     /// The issuer offers no challenge that is allowed for this name.
@@ -75,7 +75,7 @@ impl Error {
         move |source| Self::Store { act, path, source }
     }
 
-    /// For this number of seconds the issuer wants no further request.
+    /// Seconds for which the issuer accepts no further request.
     pub fn pause(&self) -> Option<i64> {
         match self {
             Self::Issuer { pause, .. } => *pause,

@@ -79,7 +79,7 @@ impl Record {
         self.orders.push(OrderMade { at: now, directory: directory.to_owned() });
     }
 
-    /// A try has failed; `pause`: for this number of seconds the issuer wants none. `random` is in 0..1.
+    /// A try has failed; `pause`: seconds for which the issuer accepts none. `random` is in 0..1.
     pub fn failed(&mut self, error: &str, pause: Option<i64>, now: i64, random: f64) {
         self.failures = self.failures.saturating_add(1);
         self.staging_passed = false;

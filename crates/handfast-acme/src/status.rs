@@ -68,7 +68,7 @@ pub enum Request {
         /// Certificate and key, in PEM.
         pem: String,
     },
-    /// To tell all certificates to other machines.
+    /// Sends all certificates to other machines.
     Share,
 }
 

@@ -46,7 +46,7 @@ struct Known {
     chain: Option<String>,
 }
 
-/// An issuer in memory, seen by all who ask it.
+/// An issuer in memory, seen by all its clients.
 #[derive(Debug, Default)]
 pub(crate) struct Memory {
     orders: RefCell<BTreeMap<String, Known>>,

@@ -1,7 +1,7 @@
 //! Messages between machines: publish, subscribe, request and reply, on a NATS server that was checked before it is joined.
 //!
 //! In: a [`BusAddress`]. Out: a [`Bus`]. A bus inside the process has the same trait, so that one machine takes the same path as many.
-//! The load tester's workers and the proxies of a fleet use it; what they say to each other is theirs.
+//! The load tester's workers and the proxies of a fleet use it; they define their messages.
 //!
 //! | question | file |
 //! |---|---|

@@ -1,15 +1,15 @@
 //! Messages between proxies that serve the same names: ticket keys, answers to challenges, certificates.
 //!
-//! In: a [`BusAddress`], a [`Secret`], what this machine has. Out: [`Event`]s, what others have. Core NATS carries the messages, each sealed
-//! with the fleet's secret, so the bus and who has its password can withhold and repeat, and neither read nor forge. There is no leader:
-//! without the bus each machine goes on alone.
+//! In: a [`BusAddress`], a [`Secret`], what this machine has. Out: [`Event`]s, what others have. Core NATS carries the messages, each
+//! sealed with the fleet's secret, so the bus and the holders of its password can withhold and repeat messages, but neither read nor forge
+//! them. There is no leader: without the bus each machine goes on alone.
 //!
 //! | question | file |
 //! |---|---|
 //! | how a message is sealed | `secret.rs` |
-//! | what is said | `words.rs` |
-//! | who is there, and who orders which certificate | `members.rs`, pure |
-//! | the task that listens and speaks | `running.rs` |
+//! | messages | `words.rs` |
+//! | the members, and their claims to certificates | `members.rs`, pure |
+//! | the task that receives and sends | `running.rs` |
 //! | what `handfast fleet setup` writes | `setup.rs` |
 #![forbid(unsafe_code)]
 

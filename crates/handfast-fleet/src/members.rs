@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use crate::words::{Said, Word};
 
-/// A machine that says nothing for this long is gone.
+/// A machine without messages for this long is gone.
 const GONE: Duration = Duration::from_secs(45);
 /// … and for this long, is no longer waited for.
 const SILENT: Duration = Duration::from_secs(15);
@@ -21,7 +21,7 @@ const SILENT: Duration = Duration::from_secs(15);
 /// wrong by minutes each, in both directions, are far within it.
 const FRESH: Duration = Duration::from_secs(3_600);
 /// Time for which the number of a process's last message is remembered: until none of its messages is fresh any more, whatever its
-/// clock says.
+/// clock shows.
 const REMEMBERED: Duration = Duration::from_secs(3 * 3_600);
 /// Processes that are remembered, at most.
 const MOST: usize = 1_024;
@@ -155,7 +155,7 @@ impl Members {
         Some(Word::Claim { name: name.to_owned(), seconds, confirmed: ours.confirmed })
     }
 
-    /// Claims a name for this machine, which is to be said, and confirmed after others could object. `None`: another one has it.
+    /// Claims a name for this machine, which is announced, and confirmed after others could object. `None`: another one has it.
     pub(crate) fn claim(&mut self, name: &str, seconds: u64, now: u64) -> Option<Word> {
         self.forget(now);
         if self.claims.get(name).is_some_and(|claim| claim.by != self.me) {

@@ -1,4 +1,4 @@
-//! The task that listens and speaks.
+//! The task that receives and sends.
 //!
 //! In: [`Request`]s of this machine, messages of others. Out: [`Event`]s. It joins the bus as soon as that can be, goes on without it, and
 //! joins again; requests are always answered in bounded time. Once their sender is dropped, it announces its end and stops.
@@ -35,9 +35,9 @@ const ANSWERING: Duration = Duration::from_secs(2);
 const REJOINING: Duration = Duration::from_secs(15);
 /// The first and the longest pause between two attempts to join.
 const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
-/// Clocks that differ by more are said. **Units**: milliseconds.
+/// Difference between clocks from which it is reported. **Units**: milliseconds.
 const SKEW: u64 = 30_000;
-/// Machines whose clocks are said to differ, at most.
+/// Maximum number of machines whose clocks are reported as different.
 const MOST_SKEWED: usize = 256;
 /// Requests that may wait.
 const REQUESTS: usize = 64;

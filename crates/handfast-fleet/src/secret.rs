@@ -35,7 +35,7 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// Tells fleets apart: see [`Secret::tag`].
+/// Distinguishes fleets: see [`Secret::tag`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tag([u8; 16]);
 

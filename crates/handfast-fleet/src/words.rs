@@ -12,7 +12,7 @@ use std::fmt;
 use handfast_bus::printable;
 use serde::{Deserialize, Serialize};
 
-/// A word, and who said it when.
+/// A message, with its sender and time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Said {
     /// The process: a new one after each start.
@@ -32,11 +32,11 @@ pub(crate) struct Said {
     pub(crate) word: Word,
 }
 
-/// One thing said.
+/// Content of a message.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", rename_all_fields = "kebab-case")]
 pub(crate) enum Word {
-    /// I have started, or was away: tell me what you have.
+    /// Request of a machine that has started, or was away, for the state of the others.
     Ask,
     /// I am there.
     Here,

@@ -89,8 +89,8 @@ where
     B::Data: Send + 'static,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    /// Makes a pipe ready for requests, of which up to `streams` are under way at once (with HTTP/1.1 one, whatever it says). It
-    /// takes a write at most: HTTP/2 says its settings, and does not wait for the other side's.
+    /// Makes a pipe ready for requests, of which up to `streams` are under way at once (with HTTP/1.1 one, whatever its value).
+    /// It takes a write at most: HTTP/2 sends its settings, and does not wait for the other side's.
     ///
     /// **Errors**: the pipe broke, or takes nothing until `deadline`.
     pub async fn open<S: Socket + 'static, T: Session + 'static>(

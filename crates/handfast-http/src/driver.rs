@@ -1,4 +1,4 @@
-//! Polls foreign futures inside one task, until none of them wants to be polled any more.
+//! Polls foreign futures inside one task, until none of them requests another poll.
 //!
 //! In: futures of hyper or h2. Out: each is polled when there may be something for it.
 //!
@@ -66,7 +66,7 @@ impl<R: Runtime> Wake for Flag<R> {
     }
 }
 
-/// The futures that hyper wants run: they belong to the connection, and are polled with it.
+/// The futures that hyper spawns: they belong to the connection, and are polled with it.
 pub struct Tasks<R>(Rc<List<R>>);
 
 impl<R> Clone for Tasks<R> {

@@ -16,7 +16,7 @@ use handfast_tls::session::Session;
 use hyper::rt::ReadBufCursor;
 use tokio::io::ReadBuf;
 
-/// A pipe as a library owns it. Shared with the pipe's other owner, who sees why it broke and ends it.
+/// A pipe as a library owns it. Shared with the pipe's other owner, which sees why it broke and ends it.
 #[derive(Debug)]
 pub struct SharedPipe<S, T>(Rc<RefCell<Pipe<S, T>>>);
 

@@ -140,7 +140,7 @@ async fn ask<R: Runtime>(
         (status, response.into_body().collect().await.expect("a whole answer").to_bytes())
     };
     let answer = client.drive(answer, soon::<R>()).await.expect("in time");
-    // hyper knows that the answer is over; with HTTP/1.1 the next request waits until it says so.
+    // hyper knows that the answer is over; with HTTP/1.1 the next request waits until it reports that.
     while !client.is_ready() && !client.is_closed() {
         client.drive(std::future::ready(()), soon::<R>()).await.expect("in time");
     }

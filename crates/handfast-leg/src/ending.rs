@@ -1,4 +1,4 @@
-//! End of a leg, which tells its peer the outcome.
+//! End of a leg, which reports the outcome to its peer.
 //!
 //! In: a leg, and the way. Out: its socket closed. Nothing waits here either: [`Ending::step`] does what can be done and
 //! returns when to be called again.
@@ -6,7 +6,7 @@
 //! | way | the peer sees |
 //! |---|---|
 //! | [`Way::InOrder`] | what was written, then an end |
-//! | [`Way::Alert`] | the alert that says why, then an end: a TLS stream with a fatal alert in it has no clean end |
+//! | [`Way::Alert`] | the alert with the reason, then an end: a TLS stream with a fatal alert in it has no clean end |
 //! | [`Way::EndFirst`] | an end, though it has not ended itself |
 //! | [`Way::Abort`] | every byte that was on its way, then a reset; never a clean end |
 //! | [`Way::AbortOnceServed`] | the same, but the reset comes after the peer's program had a second to read those bytes |

@@ -7,8 +7,8 @@ use std::net::SocketAddr;
 use handfast_net::fault::Fault;
 use handfast_net::stream::{Read, SocketTimeouts, Stream, Write};
 
-/// A stream of bytes in two directions. [`Stream`] is the one that is used; its own documentation says what each method
-/// promises.
+/// A stream of bytes in two directions. [`Stream`] is the one that is used; its documentation has the guarantees of
+/// each method.
 pub trait Socket {
     /// Reads what is there, without waiting. `buffer` must not be empty.
     ///

@@ -92,7 +92,7 @@ fn accept_all(listener: &mut Listener) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Echoes one connection. One that breaks is dropped, which resets it: the proxy has to tell whose fault it was.
+/// Echoes one connection. One that breaks is dropped, which resets it: the proxy must find the side at fault.
 async fn echo(mut stream: Stream) {
     // Bytes that the kernel has not taken yet. Empty in most connections, so an idle one keeps no memory for it.
     let mut pending = Vec::new();

@@ -63,8 +63,7 @@ impl Dialling {
         }
     }
 
-    /// Begins to dial `address` from where `source` says; `speaks`: as [`Dialling::start_to_speak`]. Unix sockets have no
-    /// source.
+    /// Begins to dial `address` from `source`; `speaks`: as [`Dialling::start_to_speak`]. Unix sockets have no source.
     ///
     /// **Errors**: as [`Dialling::start_from`]; where no port is left, from any of the sources, with the arithmetic.
     ///
@@ -93,7 +92,7 @@ impl Dialling {
         for source in from_first.filter(|source| source::fits(**source, address)) {
             match Self::tcp(address, Some((*source, false)), speaks) {
                 Err(fault) if matches!(fault.cause, Cause::OutOfPorts | Cause::ForeignAddress) => {
-                    // That ports ran out somewhere says more than that another one is gone from this machine.
+                    // Ports that ran out are a more useful reason than an address that is gone from this machine.
                     if failed.as_ref().is_none_or(|known: &Fault| known.cause != Cause::OutOfPorts) {
                         failed = Some(fault);
                     }
@@ -148,7 +147,7 @@ impl Dialling {
         if !source.ready().has(Ready::WRITE) && !source.ready().has(Ready::ENDED) {
             return Ok(None);
         }
-        // Being woken is not being connected: the socket itself says what happened.
+        // Being woken is not being connected: the socket itself has the outcome.
         if let Ok(Err(errno)) = sockopt::socket_error(&self.stream) {
             return self.failed(errno);
         }

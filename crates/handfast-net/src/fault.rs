@@ -60,7 +60,7 @@ causes! {
     HostUnreachable = "host-unreachable",
     /// No route to the network.
     NetworkUnreachable = "network-unreachable",
-    /// A router or firewall said that the protocol or port is prohibited.
+    /// A router or firewall reported that the protocol or port is prohibited.
     Prohibited = "prohibited",
     /// An ICMP port-unreachable arrived for an established connection.
     PortUnreachable = "port-unreachable",
@@ -68,7 +68,7 @@ causes! {
     OutOfFiles = "out-of-files",
     /// Out of source ports towards this address.
     OutOfPorts = "out-of-ports",
-    /// The source address asked for is none of this machine.
+    /// The requested source address does not belong to this machine.
     ForeignAddress = "foreign-address",
     /// Out of memory or socket buffers.
     OutOfMemory = "out-of-memory",
@@ -152,9 +152,9 @@ pub struct Fault {
 }
 
 impl Fault {
-    /// Translates what a call on `socket` said, asking the kernel for more where the errno does not tell.
+    /// Translates the errno of a call on `socket`, and queries the kernel for more where the errno is not enough.
     ///
-    /// **Source**: the table in docs/internals/linux-errors.md (what Linux says when a connection breaks); tcp(7), connect(2).
+    /// **Source**: the table in docs/internals/linux-errors.md (errors of Linux when a connection breaks); tcp(7), connect(2).
     pub fn of(operation: Operation, errno: Errno, socket: Option<BorrowedFd<'_>>) -> Self {
         let info = socket.and_then(sys::tcp_info);
         let icmp = match operation {
@@ -291,7 +291,7 @@ fn counted(number: impl Into<u64>, noun: &str) -> String {
 mod tests {
     use super::*;
 
-    /// Errno and circumstances → cause: the table of what Linux says, as far as the errno alone tells.
+    /// Errno and circumstances → cause: the table of Linux's errors, as far as the errno alone is enough.
     #[test]
     fn an_errno_means_what_it_means_where_it_happened() {
         use Operation::{Accept, Bind, Connect, Open, Read, Write};

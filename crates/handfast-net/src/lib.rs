@@ -1,7 +1,7 @@
 //! Handfast's foundation: the event engine, sockets, deadlines and the causes of failure.
 //!
-//! In: addresses to listen on and to dial. Out: streams that say what really happened to them. It knows nothing of
-//! TLS or of configurations, and is the only crate that may hold unsafe code, all of it in `sys.rs` and below.
+//! In: addresses to listen on and to dial. Out: streams that report their true faults. It knows nothing of TLS or of
+//! configurations, and is the only crate that may hold unsafe code, all of it in `sys.rs` and below.
 
 pub mod address;
 pub mod clock;

@@ -154,7 +154,7 @@ fn bind_tcp(address: SocketAddr, shared: bool) -> io::Result<OwnedFd> {
     sockopt::set_socket_reuseaddr(&socket, true)?;
     sockopt::set_socket_reuseport(&socket, shared)?;
     if let SocketAddr::V6(v6) = address {
-        // `[::]` serves IPv4 too; every other address is what it says.
+        // `[::]` serves IPv4 too; every other address is exact.
         sockopt::set_ipv6_v6only(&socket, !v6.ip().is_unspecified())?;
     }
     net::bind(&socket, &address)?;
@@ -177,8 +177,8 @@ fn listen_unix(path: &Path, mode: u32, may_take: bool) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// Puts a socket in the place of one that another process listens on: who connects from then on comes here, and there is
-/// no moment at which no client can connect.
+/// Puts a socket in the place of one that another process listens on: new clients connect to this one from then on, and
+/// there is no moment at which no client can connect.
 fn take_over_unix(path: &Path, mode: u32) -> io::Result<OwnedFd> {
     let mut name = path.as_os_str().to_owned();
     name.push(format!(".{}", std::process::id()));
@@ -365,7 +365,7 @@ impl Listener {
     ///
     /// It relies on this process having begun to listen there first, and on each of its listeners there doing this, and
     /// closing only when it [may](Self::may_close): then no client is sent to a socket that is about to be closed, if the
-    /// other process has at least two. The other process says [`Self::stand_alone`] in the end.
+    /// other process has at least two. The other process calls [`Self::stand_alone`] in the end.
     pub fn give_way(&mut self, others: u32) -> bool {
         // One fewer than there are: the same choice is right before and after a socket of ours is closed.
         let steer = |order: &CloseOrder| {

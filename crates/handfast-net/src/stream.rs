@@ -1,11 +1,11 @@
-//! A stream socket that says what really happened to it.
+//! A stream socket that reports its true fault.
 //!
 //! Reads and writes are tried at once and never wait; when one would block, [`crate::engine::wait`] wakes the task as
 //! soon as it is worth trying again. Three rules hold for every stream, because Linux reports a reset only once and
 //! answers the next read like a clean end:
 //!
 //! 1. The first fault is the truth: it is kept, and later ends and faults are its consequences ([`Stream::fault`]).
-//! 2. A stream that is dropped is aborted. Only [`Stream::finish`] closes it in order.
+//! 2. A stream that is dropped is aborted. Only [`Stream::finish`] closes it cleanly.
 //! 3. An error that the kernel announces is fetched before anything else can swallow it ([`Stream::check`]).
 
 use std::io;
@@ -26,7 +26,7 @@ use crate::sys;
 pub enum Read {
     /// So many bytes; at least one.
     Bytes(usize),
-    /// The peer ended its direction in order, and nothing spoke against that.
+    /// The peer ended its direction cleanly, and no error contradicts that.
     End,
     /// Nothing there yet.
     Blocked,
@@ -337,7 +337,7 @@ impl Stream {
     }
 
     /// Bounds how long the kernel waits for a peer that is gone. Errors are those of a connection that is over, which
-    /// the next read tells better.
+    /// the next read reports better.
     pub fn set_timeouts(&self, timeouts: SocketTimeouts) {
         if self.tcp {
             let _ = set_socket_timeouts(&self.socket, timeouts);

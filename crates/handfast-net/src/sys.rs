@@ -56,7 +56,7 @@ pub fn steer_past(socket: impl AsFd, past: u32, others: u32) -> io::Result<()> {
 pub fn steer_no_more(socket: impl AsFd) {
     let nothing: libc::c_int = 0;
     // SAFETY: the descriptor is borrowed for the call; the kernel reads at most the integer that it is given. Before
-    // Linux 5.3 it refuses, and the sockets that are left are chosen as the program says.
+    // Linux 5.3 it refuses, and the sockets that are left are chosen by the program.
     unsafe {
         libc::setsockopt(
             socket.as_fd().as_raw_fd(),
@@ -114,7 +114,7 @@ pub struct TcpInfo {
     pub segment_size: u32,
 }
 
-/// All that this kernel says of a TCP socket; what it does not know is 0.
+/// Returns all that this kernel reports of a TCP socket; an unknown value is 0.
 fn raw_tcp_info(socket: impl AsFd) -> Option<libc::tcp_info> {
     let mut info = MaybeUninit::<libc::tcp_info>::zeroed();
     let mut length = size_of::<libc::tcp_info>() as libc::socklen_t;
@@ -290,7 +290,7 @@ pub fn ignore_signals() -> io::Result<()> {
     Ok(())
 }
 
-/// Lets the calling thread run only while no ordinary thread wants its processor; one that wakes up takes it at once.
+/// Lets the calling thread run only while no ordinary thread needs its processor; one that wakes up takes it at once.
 ///
 /// **Errors**: sched_setscheduler(2). **Source**: `SCHED_IDLE` in sched(7), below nice 19: a thread that is woken preempts it without waiting for
 /// the end of its slice.
@@ -330,7 +330,7 @@ pub fn survive_signals_for_a_service() -> io::Result<()> {
         if outcome == 0 && before.sa_sigaction == libc::SIG_IGN {
             continue;
         }
-        // SAFETY: as above; the old action is not asked for.
+        // SAFETY: as above; the old action is not requested.
         let outcome = unsafe { libc::sigaction(signal, &raw const action, std::ptr::null_mut()) };
         if outcome != 0 {
             return Err(io::Error::last_os_error());

@@ -49,7 +49,7 @@ pub use health::KeyProcessHealth;
 pub use holder::{Keeper, hold};
 pub use supervisor::supervise;
 
-/// The timeout for reading a file: longer than a disk under load takes, short enough that an operator learns of one that does not answer.
+/// The timeout for reading a file: longer than a disk under load takes, short enough that an operator notices one that does not answer.
 const FILE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Channels beyond those of workers and signers: for the control thread, checks, the heartbeat, and threads that read files.
 const EXTRA_CHANNELS: usize = 7;

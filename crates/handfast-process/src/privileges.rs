@@ -1,8 +1,8 @@
 //! Giving up privileges: from the user that started the process to the service user, for good, before any client is served.
 //!
-//! **Root and files that the user can replace.** An attacker who took over the service once must not become root by links that were left
-//! behind. So root changes the owner of a file only where no other user can replace the file (`trusted_path.rs`),
-//! and makes files elsewhere as the user ([`ServiceUser::act_on`]).
+//! **Root and files that the user can replace.** An attacker that took over the service once must not become root by links that were
+//! left behind. So root changes the owner of a file only where no other user can replace the file (`trusted_path.rs`), and makes files
+//! elsewhere as the user ([`ServiceUser::act_on`]).
 
 use std::ffi::CString;
 use std::fmt::Display;

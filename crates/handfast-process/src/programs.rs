@@ -7,8 +7,8 @@
 //! ```
 //!
 //! In: the programs of a configuration. Out: an address to dial for each backend, and connected sockets of clients. A process in the
-//! sandbox executes nothing, so another one does, as the user that serves. It starts these programs, with these arguments, and can be
-//! asked for nothing else: what a compromised proxy can do with it, any client can.
+//! sandbox executes nothing, so another one does, as the user that serves. It starts these programs, with these arguments, and
+//! accepts no other request: a compromised proxy can do no more with it than any client can.
 //!
 //! The supervisor keeps the sockets, so clients wait while the starter is started again.
 //!
@@ -130,7 +130,7 @@ impl Programs {
         Ok(())
     }
 
-    /// The clients that programs are, which are started as soon as their sockets are asked for ([`ClientSockets::next`]).
+    /// The clients that programs are, which are started as soon as their sockets are requested ([`ClientSockets::next`]).
     ///
     /// **Errors**: the runtime cannot wait for their sockets.
     pub fn clients(&mut self) -> io::Result<Vec<ClientSockets>> {
@@ -143,7 +143,8 @@ impl Programs {
             .collect()
     }
 
-    /// Waits until the starter has ended, and says how; for ever while there is none, or it runs. **Cancel**: loses nothing.
+    /// Waits until the starter has ended, and returns the outcome; for ever while there is none, or it runs. **Cancel**:
+    /// loses nothing.
     pub async fn ended(&mut self) -> String {
         let Some(starter) = &mut self.starter else { return std::future::pending().await };
         // It sends nothing: that it can be read means that it is closed.
@@ -208,7 +209,7 @@ fn start_process(jobs: &[Vec<u8>], descriptors: &[OwnedFd], words: &[&str]) -> i
     Ok((child, control))
 }
 
-/// The message that tells the starter of a program.
+/// The message to the starter about a program.
 fn job(kind: starter::Kind, program: &Program) -> Vec<u8> {
     let mut message = vec![kind as u8];
     message.extend_from_slice(program.path.as_os_str().as_bytes());

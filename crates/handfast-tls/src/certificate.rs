@@ -189,7 +189,7 @@ impl Certificate {
             .then(|| Finding::warning(Reason::StapleMissing, file, message).hint(hint))
     }
 
-    /// The file to name when something is said about it.
+    /// The file to name in messages about it.
     pub(crate) fn file(&self) -> &Path {
         self.files.first().map_or(Path::new("a certificate made at start"), PathBuf::as_path)
     }
@@ -372,8 +372,8 @@ pub(crate) fn assemble(
 /// Puts the certificate that `key` belongs to first, and drops those that lead from it nowhere.
 ///
 /// A certificate belongs when it is the issuer of one that belongs, so cross-signed alternatives stay, in the file's
-/// order. TLS 1.2 wants each certificate to certify the one before it (RFC 5246 §7.4.2); TLS 1.3 lets the order be and
-/// still wants the server's own first (RFC 9846 §4.5.2).
+/// order. TLS 1.2 requires each certificate to certify the one before it (RFC 5246 §7.4.2); TLS 1.3 allows any order,
+/// but still requires the server's own first (RFC 9846 §4.5.2).
 fn in_order(chain: Vec<Parsed>, key: &Key, file: &Path, findings: &mut Vec<Finding>) -> Vec<Parsed> {
     let mut left = chain;
     let leaf = left.iter().position(|parsed| parsed.public_key == key.public_key).unwrap_or(0);

@@ -46,8 +46,8 @@ pub struct ClientSettings {
     pub policy: Option<Policy>,
     /// The DNS name sent as SNI; `None`: none is sent.
     pub server_name: Option<String>,
-    /// Several names instead: [`Client::connect_as`] says which of them each session sends, and its certificate must be for
-    /// that name if it is verified.
+    /// Several names instead: [`Client::connect_as`] chooses the name that each session sends, and its certificate must be
+    /// for that name if it is verified.
     pub server_names: Vec<String>,
     /// Application protocols, best first; empty: ALPN is not sent.
     pub alpn: Vec<String>,
@@ -68,7 +68,7 @@ pub struct ClientSettings {
 pub enum Identity {
     /// Chain and key in PEM.
     Pem(Vec<u8>, Vec<u8>),
-    /// A certificate that was loaded with its key; all who dial with it share one.
+    /// A certificate that was loaded with its key; all clients that use it share one.
     Loaded(Arc<Certificate>),
 }
 
@@ -136,7 +136,7 @@ impl Client {
     /// Makes ready to connect to `host`, the DNS name or IP address that the server's certificate must have if it is
     /// verified.
     ///
-    /// **Errors**: settings that cannot be; the sentence says what is accepted.
+    /// **Errors**: invalid settings; the sentence names the accepted ones.
     ///
     /// **Cost**: with [`Verification::System`] a hundred files may be read.
     pub fn new(settings: &ClientSettings, host: &str) -> Result<Self, Failure> {

@@ -231,7 +231,7 @@ fn lists(
     loaded.left_out.append(&mut read.left_out);
     loaded.files_read.append(&mut read.files_read);
     folders.append(&mut read.folders);
-    // Of a list that cannot be read another finding speaks.
+    // Another finding reports a list that cannot be read.
     let is_whole = !loaded.findings.iter().any(|finding| finding.severity == Severity::Error);
     if let Some(file) = wanted.trust.file().filter(|_| is_whole && !wanted.lenience.accept_missing) {
         doubts::say_without_list(&authorities, &read.lists, file, &mut loaded.findings);
@@ -459,7 +459,7 @@ fn fingerprint(certificates: &[Named], wanted: &Wanted<'_>) -> [u8; 32] {
         Demand::Request => b"request",
         Demand::Require => b"require",
     });
-    // Keys are looked into once, in the handshake that a ticket goes back to: the ticket says against what.
+    // Keys are checked once, in the handshake that a ticket goes back to: the ticket names the checks.
     context.update(KEYS_LOOKED_INTO);
     context.update(wanted.known_keys.fingerprint());
     context.update(&[u8::from(wanted.tolerates), kind]);

@@ -1,7 +1,7 @@
 //! CPU instructions that make TLS faster: which of them this processor has, and the cost of each missing one.
 //!
 //! In: the processor. Out: names, as the kernel has them in /proc/cpuinfo, and a few words. The words are rough on purpose:
-//! they say where a difference between two machines may come from.
+//! they show where a difference between two machines may come from.
 
 /// A name, whether it is here, and what is lost without it.
 type Feature = (&'static str, bool, &'static str);

@@ -12,7 +12,7 @@ const LONGEST_MESSAGE: usize = 2_000;
 /// Severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
-    /// The configuration must not be used: something that was asked for cannot be served.
+    /// The configuration must not be used: something in it cannot be served.
     Error,
     /// It can be used, and an operator should look at it.
     Warning,
@@ -99,7 +99,7 @@ pub enum Reason {
     ChainNeedless,
     /// The certificate names no host that a client could ask for.
     NoNames,
-    /// A name that cannot be asked for: only in the subject, or not a DNS name.
+    /// A name that no client can request: only in the subject, or not a DNS name.
     UnusableName,
     /// The same certificate was found before.
     Duplicate,
@@ -125,7 +125,7 @@ pub enum Reason {
     StapleUnverified,
     /// No OCSP response for a certificate that demands one.
     StapleMissing,
-    /// An OCSP response that says no good of the certificate.
+    /// An OCSP response that does not confirm the certificate as good.
     Revoked,
     /// A hidden file.
     Hidden,

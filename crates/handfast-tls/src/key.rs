@@ -59,7 +59,7 @@ fn from_der(der: &PrivateKeyDer<'_>) -> Result<Key, Unusable> {
     Ok(Key { signing, public_key })
 }
 
-/// rustls says of every key that it cannot use that it is of no known kind; that it is weak is worth reporting.
+/// rustls reports every key that it cannot use as one of no known kind; that it is weak is worth reporting.
 fn why_not(der: &PrivateKeyDer<'_>) -> Unusable {
     let numbers = match der {
         PrivateKeyDer::Pkcs1(pkcs1) => PublicKey::of_private_rsa(pkcs1.secret_pkcs1_der()),

@@ -1,4 +1,4 @@
-//! Kinds of keys that certificates have: their names, what a signature costs, and who can verify it.
+//! Kinds of keys that certificates have: their names, the cost of a signature, and the clients that can verify it.
 
 use rustls::SignatureScheme;
 
@@ -52,10 +52,10 @@ impl KeyKind {
         matches!(self, Self::Rsa(_) | Self::EcdsaP384 | Self::EcdsaP521)
     }
 
-    /// The order of preference: what a signature costs this side, with P-256 before Ed25519 because every client can verify
-    /// it. Measured with aws-lc on an x86-64 server, in multiples of P-256: Ed25519 0.4, P-384 6, P-521 11, RSA-2048 20,
-    /// RSA-3072 60, RSA-4096 90. ML-DSA is cheap to make but 2.4 KB and more on the wire, so it is for those who can verify
-    /// nothing else.
+    /// Order of preference: the cost of a signature for this side, with P-256 before Ed25519 because every client can
+    /// verify it. Measured with aws-lc on an x86-64 server, in multiples of P-256: Ed25519 0.4, P-384 6, P-521 11, RSA-2048
+    /// 20, RSA-3072 60, RSA-4096 90. ML-DSA is cheap to make but 2.4 KB and more on the wire, so it is for clients that can
+    /// verify nothing else.
     pub(crate) const fn cost(self) -> u8 {
         match self {
             Self::EcdsaP256 => 0,

@@ -14,7 +14,7 @@
 //! | contents of a folder, unused files | [`load`] |
 //! | keys in another process | [`apart`] |
 //! | which certificate for this name and client | [`store`] |
-//! | who may resume, and with which keys | [`ticket`] |
+//! | clients that may resume, and the ticket keys | [`ticket`] |
 //! | which client certificates are accepted | [`client_certificates`] |
 //! | is this key known to be weak | [`weak`] |
 //! | is one key in certificates of unrelated owners | [`shared_keys`] |

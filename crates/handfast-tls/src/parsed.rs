@@ -33,7 +33,7 @@ pub(crate) struct Parsed {
     pub(crate) is_authority: bool,
     pub(crate) not_before: i64,
     pub(crate) not_after: i64,
-    /// Names that can be asked for, in lower case.
+    /// Names that a client can request, in lower case.
     pub(crate) dns_names: Vec<Box<str>>,
     pub(crate) ip_names: Vec<IpAddr>,
     /// DNS names that no client can request: wildcards in a wrong place, letters that are none.

@@ -179,7 +179,7 @@ pub fn resolve(
             allowed: names().to_vec(),
             meant: None,
         });
-        // Checked against the default, so that all that is wrong with the lists is said as well.
+        // Checked against the default, so that all problems with the lists are reported as well.
         let _ = resolve(DEFAULT, versions, suites, groups).map_err(|more| problems.extend(more));
         return Err(problems);
     };
@@ -276,7 +276,7 @@ impl Policy {
         mut suites: Vec<&'static Suite>,
         groups: Vec<&'static Group>,
     ) -> Self {
-        // rustls tells the resolver which signatures fit the suites in common *of all versions*: a suite of a
+        // rustls gives the resolver the signatures that fit the suites in common *of all versions*: a suite of a
         // version that is off would let it choose a certificate that the version in use cannot.
         suites.retain(|suite| versions.contains(&suite.suite.version()));
         let mut versions = versions;

@@ -45,7 +45,7 @@ pub struct ServerSettings {
     pub policy: Policy,
     /// Certificates, and what is done for unknown names.
     pub resolver: Arc<Resolver>,
-    /// The rule about client certificates; `None`: they are not asked for.
+    /// The rule about client certificates; `None`: none is requested.
     pub client_certificates: Option<ClientCertificates>,
     /// Application protocols, best first; empty: ALPN is not answered.
     pub alpn: Vec<String>,
@@ -76,7 +76,7 @@ impl ServerSettings {
         })
     }
 
-    /// Everything that decides who may connect, and how: a ticket is good only where this is the same.
+    /// Everything that decides which clients may connect, and how: a ticket is good only where this is the same.
     fn policy_id(&self) -> Vec<u8> {
         let mut id = Vec::new();
         let mut part = |bytes: &[u8]| {
@@ -360,7 +360,7 @@ impl Watch<UnbufferedServerConnection> for Handshake {
             self.signature = Some(selected.kind);
             self.served_names = Some(selected.names);
         }
-        // Read once: it is asked for after each piece of a flight. Of one that may have failed nothing is believed yet.
+        // Read once: it is needed after each piece of a flight. A certificate that may have failed is not trusted yet.
         let tolerates = self.recheck.as_deref().is_some_and(ClientCertificates::tolerates);
         if self.client_certificate.is_none() && !tolerates {
             let client = connection.peer_certificates().and_then(|chain| chain.first());
@@ -402,8 +402,8 @@ impl Handshake {
     }
 }
 
-/// TLS 1.2 has no `certificate_required`: what it says of a client without a certificate is `handshake_failure`
-/// (RFC 5246 §7.4.6). rustls 0.23 says the newer one in both; in TLS 1.2 the record is not encrypted yet.
+/// TLS 1.2 has no `certificate_required`: its alert for a client without a certificate is `handshake_failure` (RFC 5246
+/// §7.4.6). rustls 0.23 sends the newer one in both; in TLS 1.2 the record is not encrypted yet.
 fn say_as_tls12(records: &mut [u8]) {
     const CERTIFICATE_REQUIRED: u8 = 116;
     const HANDSHAKE_FAILURE: u8 = 40;

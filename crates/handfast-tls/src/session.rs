@@ -99,7 +99,7 @@ impl<T: Session + ?Sized> Session for Box<T> {
 /// Result of [`Session::receive`].
 #[derive(Debug)]
 pub struct Received {
-    /// The peer has said `close_notify`: no more plaintext will come.
+    /// The peer has sent `close_notify`: no more plaintext will come.
     pub closed: bool,
     /// Reason why the session cannot continue, if it failed.
     pub failure: Option<Failure>,
@@ -123,8 +123,8 @@ pub struct Agreed {
     pub hello_retry: bool,
     /// Application protocol.
     pub alpn: Option<Box<str>>,
-    /// The client's certificate: one that is good, or one for which the handshake was refused, as `verdict` says then. Nothing
-    /// where a client with a bad certificate is served.
+    /// The client's certificate: one that is good, or one for which the handshake was refused, as `verdict` states then.
+    /// `None` where a client with a bad certificate is served.
     pub client_certificate: Option<Box<ShownCertificate>>,
     /// Verdict on the client's certificate, if it is more than "its CA is trusted".
     pub verdict: Option<Box<Verdict>>,

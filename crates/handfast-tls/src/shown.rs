@@ -31,7 +31,7 @@ impl ShownCertificate {
             Ok((_, certificate)) => {
                 let mut subject = certificate.subject().to_string();
                 subject.truncate(subject.floor_char_boundary(SUBJECT_BYTES));
-                // A zero byte in front only says that the number is positive.
+                // A zero byte in front only marks the number as positive.
                 let serial = match certificate.raw_serial() {
                     [0, rest @ ..] if !rest.is_empty() => rest,
                     serial => serial,

@@ -1,7 +1,7 @@
 //! Chooses a certificate by name and by the signatures that the client can verify.
 //!
-//! In: certificates, the name asked for, the signatures the client can verify. Out: a [`Selection`]. The choice is
-//! made by rustls in the middle of the handshake, through [`Resolver`].
+//! In: certificates, the requested name, the signatures the client can verify. Out: a [`Selection`]. The choice is made
+//! by rustls in the middle of the handshake, through [`Resolver`].
 //!
 //! # Who wins
 //! An exact name before a wildcard (RFC 9525 §6.3: `*` matches exactly one whole label). Among certificates of one
@@ -58,7 +58,7 @@ pub enum Selection<'a> {
 pub enum UnknownName {
     /// Serve the first certificate.
     First,
-    /// Refuse. A client that asks for no name at all has not asked for an unknown one, and gets the first.
+    /// Refuse. A client that requests no name at all has not requested an unknown one, and receives the first.
     Refuse,
 }
 

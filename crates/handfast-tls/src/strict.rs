@@ -1,8 +1,8 @@
 //! Checks that bytes are one X.509 certificate in DER, to the last byte, as strictly as the strictest client reads it.
 //!
-//! In: DER of a certificate. Out: nothing, or what is wrong. x509-parser, which reads the fields, accepts what OpenSSL refuses
-//! with `ASN1 lib`: lengths with needless bytes, elements that follow the last one that it knows, text in names that is not in
-//! the encoding that its tag says. A client would refuse such a certificate, so it must not be served.
+//! In: DER of a certificate. Out: nothing, or the fault. x509-parser, which reads the fields, accepts what OpenSSL refuses
+//! with `ASN1 lib`: lengths with needless bytes, elements that follow the last one that it knows, text in names in another
+//! encoding than that of its tag. A client would refuse such a certificate, so it must not be served.
 //!
 //! **Source**: X.690, sections 8 and 10 (DER); RFC 5280 §4.1 (the structure).
 
@@ -101,7 +101,7 @@ fn check_primitive(tag: u8, content: &[u8]) -> Result<(), Fault> {
     if is_good { Ok(()) } else { Err("a value that is not as DER writes it") }
 }
 
-/// Tags of SEQUENCE and SET without the bit that says that values are inside.
+/// Tags of SEQUENCE and SET without the bit for nested values.
 const SEQUENCE_TAG: u8 = SEQUENCE & 0x1f;
 const SET_TAG: u8 = SET & 0x1f;
 

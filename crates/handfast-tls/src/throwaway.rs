@@ -63,7 +63,7 @@ fn sign(names: &[String], now: i64) -> Result<(String, String), rcgen::Error> {
     let ca_key = KeyPair::generate()?;
     let mut ca = CertificateParams::new(Vec::new())?;
     dates(&mut ca, now);
-    // The time tells several of them apart in a client's list.
+    // The time distinguishes several of them in a client's list.
     ca.distinguished_name.push(DnType::CommonName, format!("Handfast throwaway CA of {}", date(now)));
     // It signs server certificates itself and no other CA.
     ca.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));

@@ -1,4 +1,4 @@
-//! Session tickets: who may resume, and with which keys.
+//! Session tickets: the clients that may resume, and the keys.
 //!
 //! In: the time, a policy's identity, and perhaps a file that several processes share. Out: [`TicketKeys`], which makes,
 //! rotates and erases keys, and [`Ticketer`], which rustls asks for tickets. Next: `ticket/file.rs` keeps keys, `ticket/fleet.rs` shares
@@ -156,7 +156,7 @@ impl KeySet {
 pub struct KeyText(Zeroizing<String>);
 
 impl KeyText {
-    /// The text: who has it can read what resumed sessions sent.
+    /// The text: any holder can read the data of resumed sessions.
     pub fn reveal(&self) -> &str {
         &self.0
     }
@@ -499,8 +499,8 @@ pub struct Ticketer {
 }
 
 impl Ticketer {
-    /// A ticketer for connections that `policy_id` decides about: whatever says who may connect, and how, must be in
-    /// it. Tickets of a ticketer with another `policy_id` are not accepted.
+    /// A ticketer for connections under `policy_id`: everything that decides which clients may connect, and how, must
+    /// be in it. Tickets of a ticketer with another `policy_id` are not accepted.
     pub fn new(keys: Arc<KeySet>, policy_id: &[u8], lifetime: Duration) -> Self {
         let hash = digest(&SHA256, policy_id);
         let mut policy = [0; 32];

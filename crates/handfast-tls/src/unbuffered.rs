@@ -52,7 +52,7 @@ enum LoopStep {
     More,
     /// Everything that is there has been dealt with.
     Done,
-    /// The same, and the peer has said close_notify.
+    /// The same, and the peer has sent close_notify.
     Closed,
 }
 
@@ -230,8 +230,8 @@ impl<C: Connection> Core<C> {
         alerts::correct(&mut outgoing.filled_mut()[before..], deserved);
     }
 
-    /// After an error rustls has the alert for the peer ready. It is asked for nothing else: looking for further
-    /// messages, it would find its notes of a buffer that is gone.
+    /// After an error rustls has the alert for the peer ready. It is called for nothing else: in a search for further
+    /// messages, it would use positions in a buffer that is gone.
     fn collect_alert(&mut self, outgoing: &mut Buffer) {
         while self.connection.common().wants_write() {
             match self.connection.process(&mut []).state {

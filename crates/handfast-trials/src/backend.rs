@@ -51,13 +51,13 @@ pub(crate) enum Manner {
     Resets,
     /// It closes at once.
     Closes,
-    /// It says nothing, and answers nothing.
+    /// It sends nothing, and answers nothing.
     Silent,
-    /// Asked for TLS, it says no.
+    /// Asked for TLS, it refuses.
     SaysNo,
-    /// Asked for TLS, it speaks plain text behind its yes.
+    /// Asked for TLS, it sends plain text behind its acceptance.
     Injects,
-    /// It says something that is not TLS.
+    /// It sends data that is not TLS.
     Babbles,
     /// As it should, but TLS is left to the experiment.
     Bare,

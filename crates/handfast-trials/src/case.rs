@@ -16,7 +16,7 @@ const NO_LIMIT: Duration = Duration::from_secs(300);
 pub(crate) enum For {
     /// All of them.
     All,
-    /// Those in which this is so; the sentence says what is missing in the others.
+    /// Those in which this is so; the sentence names what is missing in the others.
     Where(fn(Mode) -> bool, &'static str),
 }
 

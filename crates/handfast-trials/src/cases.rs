@@ -1,6 +1,6 @@
 //! The table: every case, in the order of the path, then of the machine and of the proxy's own life.
 //!
-//! In: a scene. Out: what was done, proof that it happened, and what the log has to say of it.
+//! In: a scene. Out: the fault, proof that it happened, and the expected log records.
 
 mod connect;
 mod floods;

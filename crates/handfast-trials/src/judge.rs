@@ -159,7 +159,7 @@ impl Stage {
         self.stops()
     }
 
-    /// The bystander goes, in order: what comes now ends the program.
+    /// The bystander ends cleanly: the next step ends the program.
     pub(crate) fn leave(&mut self) -> Result<(), Trouble> {
         let Some(mut bystander) = self.bystander.take() else { return Ok(()) };
         bystander.tolerates_fin = !self.subject.sends_close_notify;
@@ -195,7 +195,7 @@ impl Stage {
         Ok(())
     }
 
-    /// Each connection has one record, each fault its true reason, and none a reason that says nothing.
+    /// Each connection has one record, each fault its true reason, and none an empty reason.
     fn records_are_true(&mut self) -> Result<(), Trouble> {
         if !self.logged {
             return Ok(());

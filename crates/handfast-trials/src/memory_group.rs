@@ -1,7 +1,7 @@
 //! A bound on all the memory that the kernel counts for one process: its own, that of its sockets, that of files it wrote.
 //!
-//! In: a process, a number of bytes. Out: a control group around it, of version 1 or 2, or why there is none. Only who may write to
-//! the control group that this process is in can make one: root, outside of a user namespace.
+//! In: a process, a number of bytes. Out: a control group around it, of version 1 or 2, or why there is none. Only a user that may
+//! write to this process's control group can make one: root, outside of a user namespace.
 //!
 //! A group ends with its value, empty. One is left behind only when the laboratory is killed just then; it holds nothing, and the
 //! next one that is made takes it away.

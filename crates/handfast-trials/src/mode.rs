@@ -1,6 +1,6 @@
-//! The ways in which the proxy can stand between a client and a backend: who speaks TLS, and what comes before it.
+//! Modes of the proxy between a client and a backend: the sides that use TLS, and the bytes before it.
 //!
-//! In: a mode. Out: what a service's configuration says, and what each end has to do before its bytes are carried.
+//! In: a mode. Out: a service's configuration, and the steps of each end before its bytes are carried.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 
@@ -132,7 +132,7 @@ impl Mode {
             || self.is_http()
     }
 
-    /// The tables of a service, after its name, addresses and what else was said of it.
+    /// The tables of a service, after its name, addresses and other settings.
     pub(crate) fn service(self, folder: &str, client: Ipv4Addr) -> (String, String) {
         let certificate = if self.terminates() {
             format!("certificate = \"{folder}/web.pem\"\n")
@@ -163,7 +163,7 @@ impl Mode {
     }
 }
 
-/// A PROXY header of version 1: the client that a proxy in front speaks for.
+/// A PROXY header of version 1: the client of a proxy in front.
 pub(crate) fn header(to: SocketAddrV4) -> String {
     format!("PROXY TCP4 203.0.113.7 {} 4711 {}\r\n", to.ip(), to.port())
 }

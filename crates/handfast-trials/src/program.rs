@@ -96,7 +96,7 @@ impl Program {
         Ok(Self { subject, child, output, talk, records, requests, said })
     }
 
-    /// Takes in what it has said.
+    /// Reads its new output.
     fn listen(&mut self) {
         self.said.extend(self.talk.try_iter());
         let output = self.output.iter().flat_map(|output| output.try_iter());
@@ -134,7 +134,7 @@ impl Program {
         self.records.iter().chain(&self.requests).filter(|record| record.get("reason").is_some())
     }
 
-    /// The end of what it said.
+    /// The end of its output.
     pub(crate) fn last_words(&mut self) -> String {
         let said = self.said();
         said[said.len().saturating_sub(3)..].join("; ")
@@ -246,7 +246,7 @@ impl Program {
         self.processes().into_iter().filter_map(|process| process.status("RssAnon:")).sum()
     }
 
-    /// Memory that it has asked for, in KiB: what a bound on its data counts.
+    /// Memory that it has allocated, in KiB: the part that a bound on its data counts.
     pub(crate) fn data(&self) -> u64 {
         self.process().status("VmData:").unwrap_or(0)
     }
@@ -294,7 +294,7 @@ impl Program {
         Ok((status, body.to_owned()))
     }
 
-    /// Connects to its admin page, to say anything.
+    /// Connects to its admin page, to send any data.
     pub(crate) fn admin(place: &Place) -> Result<TcpStream, Trouble> {
         let stream = place.here(|| TcpStream::connect_timeout(&ADMIN.into(), DEADLINE))?;
         stream.map_err(|error| Trouble::Broken(format!("connect to the admin page: {error}")))

@@ -1,7 +1,6 @@
-//! A server of names for one experiment: it answers, answers late, says that there is no such name, fails, or says nothing.
+//! A DNS server for one experiment: it answers, answers late, reports that there is no such name, fails, or is silent.
 //!
-//! In: a network, and how questions are to be met from now on. Out: answers by UDP on the port where names are asked for (RFC 1035), for
-//! IPv4 addresses alone.
+//! In: a network, and the handling of queries from now on. Out: answers by UDP on the port of DNS (RFC 1035), for IPv4 addresses alone.
 
 use std::collections::VecDeque;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
@@ -34,7 +33,7 @@ pub(crate) enum Answers {
     Late,
     /// There is no such name (NXDOMAIN).
     Unknown,
-    /// The server cannot say (SERVFAIL).
+    /// The server fails (SERVFAIL).
     Failing,
     /// Not at all.
     Silent,

@@ -1,8 +1,8 @@
 //! The scene of one experiment: a proxy on a separate host, clients and a backend on another, a path between them that can
 //! fail, and a bystander whose connection must not notice any of it.
 //!
-//! In: a case and a mode. Out: connections with both ends under control, faults on demand, and at the end what became of it:
-//! nothing lost, nothing hung, nothing left behind, one record that tells the truth.
+//! In: a case and a mode. Out: connections with both ends under control, faults on demand, and at the end the outcome:
+//! nothing lost, nothing hung, nothing left behind, one true record.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -209,7 +209,7 @@ impl Stage {
         self.program()?.signal(signal)
     }
 
-    /// The program; it runs, or this says that it does not.
+    /// The program; the error reports that it does not run.
     pub(crate) fn program(&mut self) -> Result<&mut Program, Trouble> {
         self.program.as_mut().ok_or_else(|| Trouble::Lab("the proxy does not run".to_owned()))
     }
@@ -257,7 +257,7 @@ impl Stage {
         stream.map_err(|error| Trouble::Broken(format!("client connects: {error}")))
     }
 
-    /// A socket of the client's, about to begin TLS or to say its first byte.
+    /// A socket of the client's, about to begin TLS or to send its first byte.
     pub(crate) fn ready(&self) -> Result<TcpStream, Trouble> {
         let mut stream = self.dial()?;
         before_tls(self.mode, &mut stream, SERVICE)?;
@@ -285,7 +285,7 @@ impl Stage {
         Ok(peer)
     }
 
-    /// A client about to say hello, and the hello.
+    /// A client about to send its hello, and the hello.
     pub(crate) fn hello(&self) -> Result<(Connection, Vec<u8>), Trouble> {
         Ok(Connection::hello(self.ready()?, &self.client, NAME))
     }
@@ -354,7 +354,7 @@ impl Stage {
         self.in_order(client, backend)
     }
 
-    /// Ends a connection in order, which both sides and the log have to say.
+    /// Ends a connection cleanly, which both sides and the log must report.
     pub(crate) fn finish(&mut self, client: Connection, backend: Connection) -> Result<(), Trouble> {
         self.expect(&["finished"]);
         self.in_order(client, backend)

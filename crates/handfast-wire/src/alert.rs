@@ -1,4 +1,4 @@
-//! Alerts in the clear: the two bytes with which TLS says why it ends.
+//! Alerts in the clear: the two bytes with which TLS reports the reason for its end.
 //!
 //! In: a description to send, or the payload of an alert record. Out: the record's bytes, or an [`Alert`].
 //! Only what goes over the wire before encryption passes here; encrypted alerts are the TLS library's.
@@ -45,7 +45,7 @@ impl AlertDescription {
     pub const PROTOCOL_VERSION: Self = Self(70);
     /// A fault that is not the peer's.
     pub const INTERNAL_ERROR: Self = Self(80);
-    /// No server of the name asked for.
+    /// No server with the requested name.
     pub const UNRECOGNIZED_NAME: Self = Self(112);
     /// No application protocol in common.
     pub const NO_APPLICATION_PROTOCOL: Self = Self(120);

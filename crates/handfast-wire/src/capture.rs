@@ -249,7 +249,7 @@ impl CaptureReader {
         if self.interfaces.len() >= MOST_INTERFACES {
             return Err(Broken::Interfaces);
         }
-        // Microseconds, where nothing else is said.
+        // Microseconds, where nothing else is stated.
         let mut made =
             Interface { link: self.u16(head, 0), name: String::new(), unit: (1_000, 1), offset: 0 };
         while let Some((head, rest)) = options.split_first_chunk::<4>() {

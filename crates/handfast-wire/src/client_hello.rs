@@ -24,7 +24,7 @@ pub struct ClientHello {
     pub cipher_suites: Vec<u16>,
     /// Types of all extensions, in their order.
     pub extensions: Vec<u16>,
-    /// The host name asked for: valid, in lower case (RFC 6066 §3).
+    /// The requested host name: valid, in lower case (RFC 6066 §3).
     pub server_name: Option<Box<str>>,
     /// Reason why the host name that was sent is not in `server_name`.
     pub server_name_problem: Option<NameProblem>,

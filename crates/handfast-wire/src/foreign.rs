@@ -63,7 +63,7 @@ impl fmt::Display for Foreign {
 pub enum Sorted {
     /// TLS records, well-formed or not.
     Tls,
-    /// Too few bytes to tell.
+    /// Too few bytes to decide.
     Undecided,
     /// Not TLS.
     Foreign(Foreign),
@@ -76,7 +76,7 @@ pub const GREETING_LIMIT: usize = 12;
 pub fn sort(first: &[u8]) -> Sorted {
     match *first {
         [] | [20..=24] => Sorted::Undecided,
-        // Major version 3 is SSL 3.0 and every TLS since; what a record says beyond that means nothing (RFC 9846 §5.1).
+        // Major version 3 is SSL 3.0 and every TLS since; the minor version in a record means nothing (RFC 9846 §5.1).
         [20..=24, 3, ..] => Sorted::Tls,
         [20..=24, ..] => Sorted::Foreign(Foreign::Other),
         [0x80..=0xff, ..] => sort_sslv2(first),
@@ -108,7 +108,7 @@ fn sort_greeting(first: &[u8]) -> Sorted {
     }
 }
 
-/// None of these begins another, so the order says nothing.
+/// None of these begins another, so the order does not matter.
 const GREETINGS: &[(&[u8], Foreign)] = &[
     (b"CONNECT ", Foreign::Http),
     (b"DELETE ", Foreign::Http),

@@ -41,7 +41,7 @@ pub enum Invalid {
         /// The type it has.
         message_type: u8,
     },
-    /// The record that ends the ClientHello goes on: a client has nothing more to say before it is answered.
+    /// The record that ends the ClientHello goes on: a client sends nothing more before it is answered.
     BytesAfterHello {
         /// Number of surplus bytes.
         count: usize,

@@ -25,7 +25,7 @@ fn option(body: &mut Vec<u8>, code: u16, value: &[u8]) {
     body.resize(body.len().next_multiple_of(4), 0);
 }
 
-/// Section Header Block: the beginning. `program`: who writes it.
+/// Section Header Block: the beginning. `program`: the program that writes it.
 pub fn section(program: &str) -> Vec<u8> {
     let mut body = Vec::new();
     body.extend_from_slice(&0x1a2b_3c4d_u32.to_le_bytes());

@@ -1,4 +1,4 @@
-//! PROXY headers: what a proxy in front tells about a connection, before the connection's own bytes.
+//! PROXY headers: information from a proxy in front about a connection, before the connection's own bytes.
 //!
 //! In: everything received so far, from the connection's first byte. Out: [`Peek`], that is: wait for more, a [`Header`] and how
 //! many bytes it took, or the exact way in which it is wrong. [`write_v1`] and [`Writer`] make headers. As everywhere in this
@@ -94,7 +94,7 @@ impl fmt::Display for Version {
 /// Purpose of a header of version 2; one of version 1 is always [`Command::Proxy`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Command {
-    /// The proxy speaks for itself, for example to check whether one is there: the socket's own addresses count.
+    /// The connection is the proxy's own, for example for a health check: the socket's own addresses count.
     Local,
     /// The proxy forwards the connection of a client.
     Proxy,
@@ -103,7 +103,7 @@ pub enum Command {
 /// Transport of the connection that a header describes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transport {
-    /// Not said.
+    /// Not stated.
     Unspecified,
     /// TCP, or a stream socket.
     Stream,
@@ -111,10 +111,10 @@ pub enum Transport {
     Datagram,
 }
 
-/// Both ends of the connection that a header speaks of.
+/// Both ends of the connection that a header describes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Endpoints<'a> {
-    /// Not known to the sender (`UNKNOWN`, `AF_UNSPEC`), or none because it speaks for itself.
+    /// Not known to the sender (`UNKNOWN`, `AF_UNSPEC`), or none because the connection is its own.
     Unspecified,
     /// Internet addresses.
     Ip {
@@ -137,7 +137,7 @@ pub enum Endpoints<'a> {
 }
 
 impl<'a> Header<'a> {
-    /// The two ends of a TCP connection that it speaks of; `None` when the socket's own addresses count.
+    /// The two ends of a TCP connection that it describes; `None` when the socket's own addresses count.
     pub const fn tcp(&self) -> Option<(SocketAddr, SocketAddr)> {
         match self.endpoints {
             Endpoints::Ip { transport: Transport::Stream, source, destination } => {
@@ -157,7 +157,7 @@ impl<'a> Header<'a> {
         self.tlvs().find(|tlv| tlv.number == number).map(|tlv| tlv.value)
     }
 
-    /// The host name that the client asked for, as the sender says.
+    /// The host name that the client requested, as the sender reports it.
     pub fn authority(&self) -> Option<&'a str> {
         self.find(tlv::AUTHORITY).and_then(|value| str::from_utf8(value).ok())
     }

@@ -1,4 +1,4 @@
-//! The TLS record header: five bytes that say what kind of bytes follow and how many.
+//! The TLS record header: five bytes with the type and the number of the following bytes.
 //!
 //! In: bytes from a record's first. Out: [`RecordHeader`], unjudged; what a record may be is its reader's matter.
 //! Source: RFC 9846 §5.1; RFC 5246 §6.2.1.
@@ -43,7 +43,7 @@ impl ContentType {
 pub struct RecordHeader {
     /// Type of its content.
     pub content_type: ContentType,
-    /// `legacy_record_version`; says nothing about the version that will be agreed on.
+    /// `legacy_record_version`; it has no relation to the version that will be agreed on.
     pub version: u16,
     /// Bytes that follow the header.
     pub length: u16,

@@ -12,13 +12,13 @@ pub struct ServerHello {
     pub version: u16,
     /// The cipher suite.
     pub cipher_suite: u16,
-    /// It is a HelloRetryRequest: the client has to say hello again (RFC 9846 §4.2.4).
+    /// It is a HelloRetryRequest: the client must send its hello again (RFC 9846 §4.2.4).
     pub is_retry: bool,
-    /// The group of the key exchange, in TLS 1.3 alone; of a retry, the one that is asked for.
+    /// The group of the key exchange, in TLS 1.3 alone; of a retry, the requested one.
     pub group: Option<u16>,
     /// A TLS 1.3 session goes on (RFC 9846 §4.3.11).
     pub has_pre_shared_key: bool,
-    /// The application protocol, up to TLS 1.2 alone: TLS 1.3 says it encrypted.
+    /// The application protocol, up to TLS 1.2 alone: TLS 1.3 encrypts it.
     pub alpn: Option<Box<[u8]>>,
 }
 

@@ -79,7 +79,7 @@ impl std::error::Error for NameProblem {}
 /// Checks a host name and gives it in lower case, without the dot that some clients leave at its end.
 ///
 /// "www.example.org." is how DNS writes a name that is whole, and some clients send it as a user typed it. RFC 6066 §3
-/// wants it without, and says nothing of an alert; other servers take it for the name without.
+/// requires the name without the dot, and defines no alert; other servers treat it as the name without.
 ///
 /// Hyphens may stand anywhere in a label: names like `a-.example` are in use, and nothing here depends on the rule
 /// against them. Underscores are taken for the same reason.

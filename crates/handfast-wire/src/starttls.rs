@@ -1,19 +1,19 @@
 //! Plain-text dialogue before TLS on a port that others use too: STARTTLS and similar protocols, from both ends.
 //!
 //! In: bytes of a peer, however they were split. Out: what to answer, and [`Progress`]: wait for more, or TLS begins with the
-//! next byte; or the [`Problem`] that ended it. Nothing here waits, reads a clock, or keeps anything of what a peer said.
+//! next byte; or the [`Problem`] that ended it. Nothing here waits, reads a clock, or keeps anything that a peer sent.
 //!
 //! | I want to … | open |
 //! |---|---|
-//! | speak with a client that will ask for TLS | [`Server`] |
+//! | answer a client that will request TLS | [`Server`] |
 //! | ask a server for TLS | [`Client`] |
 //! | get past the greeting of a server behind us | [`Greeting`] |
 //! | greet a client whose server has greeted us alone | [`second_greeting`] |
-//! | do so for MySQL, whose server speaks before TLS and whose packets are numbered through it | [`mysql`] |
+//! | do so for MySQL, whose server sends first, before TLS, and whose packets are numbered through it | [`mysql`] |
 //! | reach a server through an HTTP or SOCKS proxy | [`Tunnel`] |
 //!
 //! **Injection.** The rule that CVE-2011-0411 (Postfix and many others) and CVE-2021-23214 (PostgreSQL) lacked: once a side has
-//! asked for TLS, or agreed to it, a further byte in plain text is an error and not input. A machine looks at what came together with
+//! requested TLS, or agreed to it, a further byte in plain text is an error and not input. A machine looks at what came together with
 //! the last word, and forgets everything else with itself; what comes later goes to TLS, which refuses plain text.
 //!
 //! **Bounds.** A line or packet takes at most [`UNIT_LIMIT`] bytes (an LDAP or PostgreSQL one is refused by its announced length
@@ -55,7 +55,7 @@ pub const ROUND_LIMIT: usize = 128;
 /// Progress of a dialogue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// The peer is to say more, after it has been given what was answered.
+    /// The peer must send more, after it has received the answer.
     More,
     /// The answer is the last plain text (it may be empty); TLS begins with the next byte of either side.
     Ready,

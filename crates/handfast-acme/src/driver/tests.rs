@@ -376,7 +376,7 @@ fn two_processes_over_one_store_order_once() {
     );
 }
 
-/// A disk that was remounted read-only, say: what happened is remembered, so that tries become rarer, and none orders anything.
+/// With a disk that was remounted read-only, failures are remembered, so that tries become rarer, and none orders anything.
 #[test]
 fn while_nothing_can_be_written_tries_become_rarer_and_nothing_is_ordered() {
     let (place, world) = (Place::new(), InMemory::new());

@@ -43,7 +43,8 @@ fn an_issuer_s_window_counts_and_an_emergency_counts_more() {
     let within = |start: i64, end: i64| suggestion(life, (NOW + start, NOW + end), 3_600, NOW, None, 0.5);
     for (window, due_at) in [
         (within(50 * DAY, 52 * DAY), NOW + 51 * DAY),
-        // A window in the past, say because the certificate will be revoked: at once, but for a certificate that is new.
+        // A window in the past, for example because the certificate will be revoked: at once, but for a certificate that
+        // is new.
         (within(-2 * DAY, -DAY), NOW + DAY / 2),
         // Too late: the emergency limit.
         (within(88 * DAY, 89 * DAY), life.emergency()),
@@ -123,7 +124,7 @@ fn the_limits_of_an_account_are_those_of_all_names() {
     assert_eq!(decide(&facts, NOW), Decision::Wait { until: NOW - 250 + 3 * 3_600 });
 }
 
-/// Thirty days of an issuer that fails in some way, tried as the schedule says.
+/// Thirty days of an issuer that fails in some way, tried by the schedule.
 fn month(fails: impl Fn(u32) -> bool, randoms: &[f64]) -> Record {
     let mut record = Record::default();
     let mut certificate = None;

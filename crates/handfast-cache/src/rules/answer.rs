@@ -52,7 +52,7 @@ impl Stored {
             Form::Unsatisfiable => (416, Some("Range Not Satisfiable")),
             Form::NotModified => (304, Some("Not Modified")),
         };
-        // Room for what follows, and for the field that tells what the cache did.
+        // Room for the following fields, and for the one that reports the cache's action.
         let mut out = Vec::with_capacity(head.len() + 192);
         match reason {
             // It has nothing that is left out.

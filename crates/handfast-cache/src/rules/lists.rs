@@ -1,6 +1,7 @@
 //! Values of fields that are lists, and dates: text ↔ values.
 //!
-//! In: field values. Out: their elements, numbers of seconds. Nothing is refused: what cannot be read is `None`, and each rule says what that means.
+//! In: field values. Out: their elements, numbers of seconds. Nothing is refused: what cannot be read is `None`, and each rule defines the
+//! consequence.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 

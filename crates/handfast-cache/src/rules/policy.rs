@@ -8,7 +8,8 @@ pub struct Policy {
     pub is_immutable: bool,
     /// The largest object to store, **Units** bytes.
     pub object_limit: u64,
-    /// Freshness without any statement of the origin: this share of the time since `Last-Modified`. `None`: such responses are asked for again.
+    /// Freshness without any statement of the origin: this share of the time since `Last-Modified`. `None`: such responses are requested
+    /// again.
     pub heuristic: Option<Heuristic>,
     /// True if responses with `Set-Cookie` are stored, cookies included.
     pub stores_set_cookie: bool,
@@ -16,9 +17,9 @@ pub struct Policy {
     pub honours_requests: bool,
     /// True if `X-Forwarded-…` and `Forwarded` of a request do not reach the origin, or are in the identity of the key.
     pub trusts_forwarding: bool,
-    /// Staleness that is served while the origin is asked, where the response does not say. **Units** seconds.
+    /// Staleness that is served while the origin is asked, where the response states nothing. **Units** seconds.
     pub stale_while_revalidate: u64,
-    /// Staleness that is served if the origin fails, where the response does not say. **Units** seconds.
+    /// Staleness that is served if the origin fails, where the response states nothing. **Units** seconds.
     pub stale_if_error: u64,
     /// The same if no response comes from it, where this is longer. RFC 9111 §4.2.4 permits it without a word of the response.
     pub stale_if_unreachable: u64,

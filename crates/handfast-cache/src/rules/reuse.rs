@@ -140,7 +140,8 @@ impl Stored {
     /// Returns true if it may be served after the origin failed. A stored error is not served: the one that the origin sends now is
     /// newer.
     ///
-    /// `no-cache` of the request does not forbid it: it says what the client prefers (RFC 9111 §5.2.1.4), and it would receive an error instead.
+    /// `no-cache` of the request does not forbid it: it states a preference of the client (RFC 9111 §5.2.1.4), and it would receive an
+    /// error instead.
     pub fn serves_on_error(
         &self,
         request: &RequestHead<'_>,

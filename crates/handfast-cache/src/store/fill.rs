@@ -369,7 +369,7 @@ impl Fill {
     /// The first `pieces` pieces are in the file.
     pub(crate) fn set_written(&self, pieces: usize) {
         let mut state = locked(&self.state);
-        // They are in memory for the readers, who need no file.
+        // They are in memory for the readers, which need no file.
         if !state.is_stored {
             return;
         }

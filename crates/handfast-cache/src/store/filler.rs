@@ -35,8 +35,8 @@ impl Filler {
         Self { shared, fill, writer, is_done: false }
     }
 
-    /// The head of the response, once. If it is stored, a [`Hit`] for the filler's own client, which may have asked for a part of it or with a
-    /// condition that was not forwarded; all content must be [put](Self::poll_put) whatever this client receives.
+    /// The head of the response, once. If it is stored, a [`Hit`] for the filler's own client, which may have requested a part of it, or
+    /// sent a condition that was not forwarded; all content must be [put](Self::poll_put) whatever this client receives.
     ///
     /// **Errors**: the reason why it is not stored; followers go on alone, and further calls do nothing.
     pub fn head(

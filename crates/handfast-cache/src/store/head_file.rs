@@ -20,7 +20,8 @@ pub(crate) struct HeadFile {
 
 /// The first bytes; the digit is the version of the format.
 const MAGIC: &[u8] = b"handfast cache 1\n";
-/// Seconds about which a response says nothing. No response has so many: `lists::seconds` has a largest number.
+/// Value for seconds that a response does not state. No response states this number: `lists::seconds` has a largest
+/// number.
 const NOT_SAID: u64 = u64::MAX;
 const NO_CACHE: u8 = 1;
 const MUST_REVALIDATE: u8 = 2;

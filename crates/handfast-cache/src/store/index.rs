@@ -253,7 +253,7 @@ impl Index {
         objects
     }
 
-    /// Removes all objects that `is_meant` says yes to.
+    /// Removes all objects for which `is_meant` returns true.
     ///
     /// **Cost**: a pass over all keys, one part under its lock after the other.
     pub(crate) fn remove_where(&self, is_meant: impl Fn(&Object) -> bool) -> Vec<Arc<Object>> {
@@ -268,7 +268,7 @@ impl Index {
         removed
     }
 
-    /// At most `limit` objects that `is_meant` says yes to.
+    /// At most `limit` objects for which `is_meant` returns true.
     pub(crate) fn list(&self, is_meant: impl Fn(&Key) -> bool, limit: usize) -> Vec<Arc<Object>> {
         let mut found = Vec::new();
         for shard in &self.shards {

@@ -163,7 +163,7 @@ impl Reader {
             Some((piece, start)) => (&piece[..], *start),
             None => (&self.block[..], usize::try_from(self.at - self.block_at).unwrap_or(usize::MAX)),
         };
-        // The file was as long as its head says when it was opened. An empty read would be repeated for ever.
+        // The file had the length in its head when it was opened. An empty read would be repeated for ever.
         let Some(bytes) = from.get(start..).filter(|rest| !rest.is_empty()) else {
             return Poll::Ready(Err(ReadError::Broken));
         };

@@ -79,7 +79,7 @@ fn kept_connections_are_kept_and_end_in_order() {
         }
         drop(client);
         assert_eq!(ended.borrow().len(), 0, "one connection had them all");
-        // Ours ends in order, and so it does for the server.
+        // Ours ends cleanly, and so it does for the server.
         let pipe = Rc::into_inner(stream).expect("hyper has let it go").into_inner();
         pipe.into_leg().socket_mut().finish_at_drop();
         ends(&ended, 1).await;

@@ -42,7 +42,7 @@ impl<S: Socket, T: Session> Leg<S, T> {
         if begin >= UNFINISHED {
             return Err(self.broken(Why::Endless));
         }
-        // In front of what comes now: the session wants a record in one piece, and an idle connection owns no buffer for it.
+        // In front of what comes now: the session needs a record in one piece, and an idle connection owns no buffer for it.
         scratch.received[..begin].copy_from_slice(kept);
         let end = begin.saturating_add(most).min(READ);
         match self.socket.try_read(&mut scratch.received[begin..end]) {

@@ -237,7 +237,7 @@ fn an_end_is_told_once_and_behind_everything() {
     assert_eq!(tell(&mut leg, false), (true, vec![Done::EndedWriting], true));
     assert_eq!(tell(&mut leg, false), (false, vec![], true));
     assert!(leg.is_done());
-    // The last end is said by closing.
+    // The last end is signalled by closing.
     assert_eq!(tell(&mut plain(Side::Backend), true), (true, vec![], true));
     let mut tls = secured(Side::Client);
     tls.keep(b"ticket");

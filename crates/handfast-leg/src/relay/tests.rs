@@ -1,4 +1,4 @@
-//! One turn at a time: what is moved, who is blamed, and what a broken peer had said before.
+//! One turn at a time: the moved bytes, the side at fault, and the earlier data of a broken peer.
 
 use handfast_net::clock::Moment;
 use handfast_net::fault::Cause;

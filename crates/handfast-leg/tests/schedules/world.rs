@@ -1,4 +1,4 @@
-//! Two peers, a relay between them, a clock, and the dice that decide who moves next.
+//! Two peers, a relay between them, a clock, and the dice that decide the next mover.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -141,7 +141,7 @@ impl World {
             && backend.to_peer.is_empty()
     }
 
-    /// Everything that is on its way arrives, and each peer does what its plan says.
+    /// Everything in flight arrives, and each peer follows its plan.
     fn settle(&mut self) {
         self.capricious.set(false);
         self.client.polite = false;
@@ -249,7 +249,7 @@ impl World {
         let outcome = self.outcome.take().expect("it has ended");
         let pairs = [(&self.client, &self.backend), (&self.backend, &self.client)];
         for (from, to) in pairs {
-            // Exactly: what arrives is the beginning of what was said (each byte was looked at when it came).
+            // Exactly: the received bytes are the beginning of the sent ones (each byte was checked when it came).
             assert!(to.heard <= from.said, "{} received more than was sent", to.name);
             if to.seen == Seen::CleanEnd && to.intent != Intent::Leave {
                 // An abort stays an abort: a clean end is one, and everything came before it.

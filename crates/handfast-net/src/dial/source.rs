@@ -1,6 +1,6 @@
 //! Source addresses of a connection: addresses of this machine, each with separate ports, or the client's.
 //!
-//! In: what a configuration says. Out: which sources fit a destination, whether this machine has them, and the arithmetic of
+//! In: the configured sources. Out: the sources that fit a destination, whether this machine has them, and the arithmetic of
 //! ports when there are none left.
 
 use std::fs::File;
@@ -56,8 +56,7 @@ pub(super) fn none_fits(destination: SocketAddr) -> Fault {
 /// Kernel file with the range of source ports, held open.
 static RANGE: OnceLock<File> = OnceLock::new();
 
-/// Opens what says how many ports connections can come from, for those who say later that there are none left and may open no files
-/// by then.
+/// Opens the kernel file with the range of source ports, for a later error that none is left, when no file may be opened any more.
 pub fn remember_ports() {
     if RANGE.get().is_none()
         && let Ok(file) = File::open("/proc/sys/net/ipv4/ip_local_port_range")

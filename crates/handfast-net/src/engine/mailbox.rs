@@ -2,10 +2,10 @@
 //!
 //! In: values of any type that other threads send. Out: all that have come, in their order, to one waiting task.
 //!
-//! **When it is full.** Sending never waits, so that a thread that is stuck cannot hold the one that gives it orders; what
-//! has no room is given back to the sender, who has to say what that means. A mailbox is emptied whole at each look, so it fills only
-//! when its thread does not get to look at all: being full is a sign that something else is wrong. An order that makes an
-//! earlier one pointless takes its place ([`Sender::send_instead`]), so that news of the same kind do not fill it.
+//! **When it is full.** Sending never waits, so that a thread that is stuck cannot hold the one that gives it orders; a message
+//! without room is returned to the sender, which decides the consequence. A mailbox is emptied whole at each look, so it fills only
+//! when its thread does not get to look at all: being full is a sign that something else is wrong. An order that makes an earlier one
+//! pointless takes its place ([`Sender::send_instead`]), so that news of the same kind do not fill it.
 
 #![expect(clippy::disallowed_types, reason = "held for a push or a take, and only when a message was sent")]
 

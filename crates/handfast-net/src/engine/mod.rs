@@ -74,7 +74,7 @@ pub trait Observer {
     fn turn(&mut self, busy: Duration, tasks: usize);
     /// The thread is about to sleep: time to hand over what was gathered.
     fn before_sleep(&mut self);
-    /// A task panicked and was ended; its sockets were aborted. The panic hook has already said where.
+    /// A task panicked and was ended; its sockets were aborted. The panic hook has already logged the place.
     fn panicked(&mut self);
 }
 

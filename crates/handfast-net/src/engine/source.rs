@@ -89,8 +89,8 @@ impl Sources {
         u64::from(self.slots[index as usize].generation) << 32 | u64::from(index)
     }
 
-    /// Notes an event; the task to wake, unless the source is gone or the event tells nothing new: a task that left
-    /// readiness unused (because the other side cannot take more) need not be notified again.
+    /// Notes an event; the task to wake, unless the source is gone or the event is not new: a task that left readiness
+    /// unused (because the other side cannot take more) need not be notified again.
     pub(crate) fn deliver(&mut self, key: u64, flags: EventFlags) -> Option<u32> {
         let slot = self.slots.get_mut((key & 0xffff_ffff) as usize)?;
         if u64::from(slot.generation) != key >> 32 {
@@ -188,7 +188,7 @@ impl EventSource {
         })
     }
 
-    /// Tells the kernel to forget it, for descriptors that are not closed with it.
+    /// Makes the kernel forget it, for descriptors that are not closed with it.
     pub(crate) fn deregister(self, descriptor: impl AsFd) {
         // An error means that the kernel has forgotten it already.
         let _ = engine(|engine| epoll::delete(&engine.epoll, descriptor));

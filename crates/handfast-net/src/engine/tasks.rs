@@ -1,4 +1,4 @@
-//! The tasks of one engine: their futures, who is ready, what they wait for.
+//! The tasks of one engine: their futures, the ready ones, and their deadlines.
 
 use std::collections::VecDeque;
 use std::pin::Pin;

@@ -13,8 +13,8 @@ impl TaskHandle {
     /// **Cost**: on the task's own thread a place in its queue, no lock and no system call. From another thread a lock
     /// that the engine holds for no longer than it takes to fetch a list, and a system call unless one is under way already.
     pub fn wake(self) {
-        // An engine's number is its own for as long as it runs, so one look says whether the task is of this thread. A thread
-        // that is being torn down has no engine any more.
+        // An engine's number is its own for as long as it runs, so one comparison shows if the task is of this thread. A
+        // thread that is being torn down has no engine any more.
         let here = ENGINE.try_with(|cell| match cell.get() {
             Some(engine) if engine.number == self.engine() => {
                 engine.tasks.borrow_mut().wake_exactly(self.task(), self.generation());

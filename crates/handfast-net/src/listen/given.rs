@@ -27,7 +27,7 @@ pub struct GivenSocket {
 /// Reason why a descriptor cannot be accepted from.
 #[derive(Debug)]
 pub enum Unfit {
-    /// It is no socket, or the kernel does not say what it is.
+    /// It is no socket, or the kernel does not report its kind.
     NoSocket(io::Error),
     /// It is no stream socket of IPv4, IPv6 or the file system.
     OtherKind,

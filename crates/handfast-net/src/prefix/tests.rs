@@ -126,7 +126,7 @@ fn any_ip() -> impl Strategy<Value = IpAddr> {
 }
 
 proptest! {
-    /// A set says what asking each prefix would say.
+    /// A set returns the same as a check of each prefix.
     #[test]
     fn a_set_agrees_with_a_linear_search(
         prefixes in prop::collection::vec((any_ip(), 0_u8..=128), 0..60),

@@ -164,7 +164,7 @@ fn a_full_peer_blocks_and_wakes_when_it_has_read() {
         while got < sent {
             got += peer.read(&mut buffer).expect("it is connected");
         }
-        // Writability was asked for when it blocked, so this wait ends.
+        // Writability was requested when it blocked, so this wait ends.
         loop {
             if let Write::Bytes(_) = stream.try_write(b"more").expect("it is connected") {
                 break;

@@ -23,7 +23,7 @@ const NAMES: [&str; 6] =
 pub struct FromServiceManager {
     /// Descriptors with their names; `None` where they were given none. Not looked at yet: they may be anything.
     pub descriptors: Vec<(Option<String>, OwnedFd)>,
-    /// The socket that wants to know how this process is: a path, or an abstract name that begins with `@`.
+    /// The socket for reports about this process: a path, or an abstract name that begins with `@`.
     pub notify: Option<OsString>,
     /// It considers the process hung after this time without a ping.
     pub watchdog: Option<Duration>,
@@ -31,8 +31,8 @@ pub struct FromServiceManager {
     pub problems: Vec<String>,
 }
 
-/// Takes what the environment says that a service manager has given to this process. To be called first of all, before
-/// any other thread is started; with other threads it takes nothing. A second call finds nothing.
+/// Takes the descriptors and settings that a service manager has given to this process in its environment. Call it
+/// first of all, before any other thread is started; with other threads it takes nothing. A second call finds nothing.
 ///
 /// **Source**: sd_listen_fds(3), sd_notify(3), sd_watchdog_enabled(3).
 pub fn from_service_manager() -> FromServiceManager {

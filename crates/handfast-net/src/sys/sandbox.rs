@@ -1,7 +1,8 @@
 //! A thread gives up what it will not need: files (Landlock), system calls (seccomp), new privileges. For good, and for every
 //! thread and program that it starts from then on; others are not concerned.
 //!
-//! In: what is left to it. Out: a thread that is refused everything else, with EACCES; and what was refused, to be said.
+//! In: the permitted paths and calls. Out: a thread that is refused everything else, with EACCES; and a report of
+//! refused calls.
 //!
 //! `calls.rs` has the tables of system calls and the filter, `refused.rs` how refusals are reported.
 
@@ -102,7 +103,7 @@ pub fn confine_files(reachable: &[Below], abstract_too: bool) -> io::Result<()> 
         let allowed = files & if is_folder { allowed } else { allowed & OF_FILES };
         let rule = Rule { allowed, parent: parent.as_raw_fd() };
         let arguments = [ruleset.as_raw_fd() as usize, BENEATH, (&raw const rule).addr(), 0];
-        // A file that has no place in the file system, a pipe behind /dev/stdout say, is never refused.
+        // A file that has no place in the file system, such as a pipe behind /dev/stdout, is never refused.
         match call(libc::SYS_landlock_add_rule, arguments) {
             Err(error) if error.raw_os_error() != Some(libc::EBADFD) => return Err(error),
             _ => {}

@@ -13,7 +13,7 @@ use std::process::Command;
 pub fn unblocked(command: &mut Command) -> &mut Command {
     let unblock = || {
         let mut none = MaybeUninit::<libc::sigset_t>::uninit();
-        // SAFETY: sigemptyset(3) fills the set, which sigprocmask(2) reads; the old mask is not asked for. Both may be called between fork
+        // SAFETY: sigemptyset(3) fills the set, which sigprocmask(2) reads; the old mask is not requested. Both may be called between fork
         // and exec (signal-safety(7)).
         let outcome = unsafe {
             libc::sigemptyset(none.as_mut_ptr());

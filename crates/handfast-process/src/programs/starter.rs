@@ -41,7 +41,7 @@ pub(super) enum Kind {
     Client = b'c' as isize,
     /// It is a client, and is restarted after each end.
     ClientAgain = b'r' as isize,
-    /// The same, from now on: the starter before this one was asked for it.
+    /// The same, from now on: the starter before this one received the request for it.
     ClientNow = b'n' as isize,
 }
 

@@ -145,7 +145,7 @@ fn after_encryption_no_fault_is_without_an_alert() {
         (vec![unfinished.clone(), vec![1, 90, 21]], "decode_error"),
         (vec![unfinished.clone(), vec![0]], "decode_error"),
         ([vec![unfinished], vec![vec![22]; 40]].concat(), "decode_error"),
-        // OpenSSL says illegal_parameter.
+        // OpenSSL sends illegal_parameter.
         (vec![vec![24, 0xff, 0xff, 0xff, 0, 22]], "decode_error"),
     ];
     for (inner, name) in cases {

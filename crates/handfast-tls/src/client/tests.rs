@@ -378,7 +378,7 @@ fn certificates_are_held_against_the_host_and_the_cas() {
     for host in ["localhost", "127.0.0.1"] {
         with(&trusted, host, None).establish();
     }
-    // The host is what counts, not what SNI says.
+    // The host counts, not the name in SNI.
     with(&trusted, "localhost", Some("other.example")).establish();
     let failure = with(&trusted, "other.example", Some("localhost")).fail();
     assert_eq!(failure.kind, FailureKind::PeerCertificate);

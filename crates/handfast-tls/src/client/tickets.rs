@@ -56,7 +56,7 @@ const LOOKS: usize = 200;
 
 /// The tickets of one client, on all of its threads.
 pub(super) struct Pool {
-    /// By the name that was asked for: another name's session is not for it (RFC 9846 §4.7.1).
+    /// By the requested name: another name's session is not for it (RFC 9846 §4.7.1).
     kept: Mutex<HashMap<ServerName<'static>, NameTickets>>,
     /// Tickets kept of one name for each thread, and their bytes.
     each: usize,

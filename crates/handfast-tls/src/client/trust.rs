@@ -29,9 +29,9 @@ pub enum Revocation {
     /// Nothing.
     #[default]
     Unchecked,
-    /// A good response that says that it is revoked is believed.
+    /// A good response that reports it as revoked is believed.
     Stapled,
-    /// There must be a good response, which says that it is not revoked.
+    /// There must be a good response that reports it as not revoked.
     StapleRequired,
 }
 
@@ -86,7 +86,7 @@ impl Trust {
         Self { common_name: true, ..self }
     }
 
-    /// Asks this of what the server's CA says about revocation; not where the pins alone decide.
+    /// Requires this of the CA's statement about revocation; not where the pins alone decide.
     pub fn revocation(self, revocation: Revocation) -> Self {
         Self { revocation, ..self }
     }

@@ -60,7 +60,7 @@ pub(super) fn say(certificates: &[Named], file: &Path, now: i64, findings: &mut 
 }
 
 /// Names the CAs that have no revocation list, where others have one. Not those that signed another CA of the file: they
-/// sign clients themselves seldom, and if they do, the refusal says why.
+/// sign clients themselves seldom, and if they do, the refusal gives the reason.
 pub(super) fn say_without_list(
     authorities: &[&Parsed],
     lists: &[Arc<List>],

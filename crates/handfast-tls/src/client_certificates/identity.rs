@@ -18,7 +18,7 @@ use crate::subject::{COMMON_NAME, parts};
 
 /// Comparisons of a name with a rule for one client: 1,000 rules and 200 names. One takes some 10 ns.
 const COMPARISONS: usize = 200_000;
-/// Names of a client that a refusal tells, and bytes of each.
+/// Number of a client's names that a refusal lists, and bytes of each.
 const TOLD: (usize, usize) = (5, 128);
 
 /// A rule, as it is written and what it means.
@@ -31,7 +31,7 @@ pub struct Rule {
 impl Rule {
     /// Reads a rule.
     ///
-    /// **Errors**: what is wrong with it, for who wrote it.
+    /// **Errors**: the fault, for the author of the rule.
     pub fn parse(text: &str) -> Result<Self, String> {
         Ok(Self { text: text.into(), pattern: pattern::parse(text)? })
     }
@@ -53,7 +53,7 @@ impl fmt::Display for Rule {
 pub struct Rules {
     /// Rules of which a client must match at least one, if there are any.
     pub allow: Vec<Rule>,
-    /// Clients that match one of these are refused, whatever the other patterns say.
+    /// Clients that match one of these are refused, whatever the other patterns are.
     pub refuse: Vec<Rule>,
 }
 

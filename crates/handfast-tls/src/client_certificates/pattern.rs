@@ -1,7 +1,7 @@
 //! The forms of a rule about clients' names and keys.
 //!
 //! In: `dns:…`, `spiffe://…`, `uri:…`, `ip:…`, `email:…`, `cn:…`, `subject:…` or `pin:sha256/…`. Out: a [`Pattern`],
-//! asked for each client.
+//! checked for each client.
 //!
 //! Two forms, `insecure-dns-or-cn:…` and `insecure-email-or-subject:…`, compare as OpenSSL does (`X509_check_host`,
 //! `X509_check_email`): where a certificate has no alternative name of the kind, the subject counts. CAs check subjects less strictly,

@@ -187,7 +187,7 @@ fn doubtful_cas_are_warnings() {
     let expired = Maker::authority("old").valid((2020, 1, 1), (2026, 10, 1)).self_signed();
     let loaded = load_text(expired.pem(), Demand::Require);
     assert_eq!(reasons(&loaded), [(Severity::Warning, Reason::Expired)]);
-    // The sentence says that they are accepted; so they are.
+    // The text of the finding states that they are accepted; so they are.
     loaded.rule.unwrap().check_again(&[client(&expired).certificate.der().clone()], at(NOW)).unwrap();
     let ca = Maker::authority("ca").self_signed();
     assert_eq!(reasons(&load_text(ca.both(), Demand::Require)), [(Severity::Warning, Reason::UnusedSection)]);

@@ -1,6 +1,7 @@
 //! Compresses the messages of all certificates in advance, and gives them to rustls.
 //!
-//! In: certificates; then what rustls wants compressed. Out: what was compressed in advance, or nothing.
+//! In: certificates; then the message that rustls wants to compress. Out: the message compressed in advance, or
+//! nothing.
 
 use std::sync::Arc;
 use std::thread;

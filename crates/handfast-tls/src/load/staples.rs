@@ -75,7 +75,7 @@ fn is_missing(failure: &Failure, path: &Path, loaded: &Loaded) -> bool {
 /// Puts certificates of `before` in the place of the same ones whose response cannot be read now, as long as the one of
 /// before is good: a response that is being written, or that is fetched later than it should be, takes nothing away.
 ///
-/// Not so for a response that says no good of the certificate.
+/// Not so for a response that does not confirm the certificate as good.
 pub fn keep_staples(loaded: &mut Loaded, before: &[Arc<Certificate>], now: SystemTime) {
     if loaded.staples.is_empty() {
         return;

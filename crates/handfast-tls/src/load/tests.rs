@@ -301,7 +301,7 @@ fn chains_are_put_in_order_and_strangers_left_out() {
 fn names_that_nobody_can_ask_for_are_said() {
     let folder = Folder::new();
     folder.openssl("req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout a.key -subj /CN=www.example.org -days 36500 -out a.crt");
-    // openssl dates from the machine's clock, whatever that says.
+    // openssl dates from the machine's clock, whatever its time.
     let later = SystemTime::UNIX_EPOCH + Duration::from_secs(3_350_000_000);
     let source = Source::File { certificate: folder.at("a.crt"), key: Some(folder.at("a.key")), ocsp: None };
     let loaded = load(&[source], &Lists::default(), later);
@@ -528,8 +528,8 @@ fn the_folders_to_watch_are_those_of_the_names_and_of_what_they_lead_to() {
     assert_eq!(loaded.folders, expected);
 }
 
-/// Two states of a pair, swapped by rename repeatedly while it is read: each result is one whole pair or an error
-/// that says to look again; never a mixture.
+/// Two states of a pair, swapped by rename repeatedly while it is read: each result is one whole pair or an error that
+/// requests another attempt; never a mixture.
 #[test]
 fn a_pair_under_replacement_is_whole_or_an_error() {
     use std::sync::atomic::AtomicBool;
@@ -577,7 +577,7 @@ fn what_was_served_before_is_kept_and_only_that() {
     keep_known(&mut after, &before);
     let kept: Vec<_> = before.iter().zip(&after).map(|(before, after)| Arc::ptr_eq(before, after)).collect();
     assert_eq!(kept, [false, true], "renewed, stays");
-    // The same certificate in another file is said to be from there.
+    // The same certificate in another file is reported as from there.
     fs::rename(folder.path().join("stays.pem"), folder.path().join("moved.pem")).unwrap();
     let mut moved = load_folder(&folder).certificates;
     keep_known(&mut moved, &before);

@@ -128,7 +128,7 @@ impl Pair {
     /// Makes [`BATCH`] connections, one step of all of them after the other. `lap` is called when a side has done its part
     /// of a step for all of them, and then belongs everything since the last call to that side.
     ///
-    /// **Errors**: a handshake that failed, or was not of the kind asked for.
+    /// **Errors**: a handshake that failed, or was not of the requested kind.
     pub fn batch(&mut self, lap: &mut dyn FnMut(Side)) -> Result<(), Failure> {
         lap(Side::Neither);
         let mut talks = (0..BATCH).map(|_| self.hello()).collect::<Result<Vec<_>, _>>()?;

@@ -1,4 +1,4 @@
-//! Every operation can be done, and is the one that it says.
+//! Tests that every operation can be done, and is the one that its name states.
 
 use std::time::SystemTime;
 

@@ -234,7 +234,7 @@ fn pbkdf2(mut algorithm: Der<'_>, length: usize, work: &mut u32) -> Result<Secre
     let mut parameters = Der(algorithm.expect(SEQUENCE).ok_or(Fault::Damaged)?);
     let salt = parameters.expect(OCTET_STRING).filter(|salt| salt.len() <= SALT).ok_or(Fault::Damaged)?;
     let rounds = parameters.expect(INTEGER).and_then(number).ok_or(Fault::Damaged)?;
-    // The cipher says how long its key is.
+    // The cipher determines the length of its key.
     parameters.optional(INTEGER);
     let (function, hash) = match parameters.optional(SEQUENCE) {
         Some(function) => {

@@ -89,7 +89,7 @@ impl MessageEncrypter for RecordKey {
             key.seal_in_place_append_tag(nonce, Aad::from(make_tls13_aad(length)), &mut payload)
         })
         .map_err(|_| Error::EncryptError)?;
-        // The version that all records of TLS 1.3 say (RFC 9846 §5.2).
+        // The version in all records of TLS 1.3 (RFC 9846 §5.2).
         Ok(OutboundOpaqueMessage::new(ContentType::ApplicationData, ProtocolVersion::TLSv1_2, payload))
     }
 

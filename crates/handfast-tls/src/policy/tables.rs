@@ -142,7 +142,7 @@ pub(super) static SUITES: &[Suite] = &[
     },
 ];
 
-/// Pure ML-KEM groups are left out: no client offers them without a classical half, and no user asked for them.
+/// Pure ML-KEM groups are left out: no client offers them without a classical half, and no user requested them.
 pub(super) static GROUPS: &[Group] = &[
     Group {
         name: "X25519MLKEM768",

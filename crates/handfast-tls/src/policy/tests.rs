@@ -198,7 +198,7 @@ fn a_client_that_puts_chacha_first_gets_it() {
     assert_eq!(first(true, &[0x1301, 0x1303]), 0x1301);
     assert_eq!(first(true, &[0x1302, 0x1301]), 0x1301, "otherwise our order");
     assert_eq!(first(true, &[GREASE, 0x1303, 0x1301]), 0x1303);
-    // Suites of the version that is not used say nothing.
+    // Suites of the version that is not used do not count.
     assert_eq!(first(true, &[0xcca8, 0x1301]), 0x1301);
     assert_eq!(first(false, &[0x1301, 0xcca8, 0xc02f]), 0x1303);
 }

@@ -220,7 +220,7 @@ fn kind_if_readable(content: &[u8]) -> Option<PublicKeyKind> {
     let kind = match algorithm.expect(OBJECT_IDENTIFIER)? {
         // 1.2.840.113549.1.1.1
         [0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 1, 1, 1] => {
-            // One byte says that no bits are unused.
+            // One byte states that no bits are unused.
             let key = content.expect(BIT_STRING)?.get(1..)?;
             PublicKeyKind::Rsa(bits(Der(Der(key).expect(SEQUENCE)?).expect(INTEGER)?))
         }

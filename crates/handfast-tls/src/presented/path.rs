@@ -150,7 +150,7 @@ impl<'a> Search<'a> {
     }
 
     fn is_exhausted(&self) -> bool {
-        // One more signature than there may be was asked for: see `Counted`.
+        // One more signature than the limit was requested: see `Counted`.
         self.steps >= STEPS || self.paths >= PATHS || self.signatures.load(Ordering::Relaxed) == usize::MAX
     }
 

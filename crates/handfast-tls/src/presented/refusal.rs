@@ -67,7 +67,7 @@ pub(crate) enum Refusal {
     ListExpired { by: Box<str>, since: i64 },
     /// Its CA has no revocation list, and has to.
     NoList { by: Box<str> },
-    /// The OCSP response that came with it is not good, or says that it is revoked.
+    /// The OCSP response that came with it is not good, or reports it as revoked.
     Staple(StapleError),
     /// No OCSP response came with it, and one has to.
     NoStaple,

@@ -1,8 +1,8 @@
 //! The files and folders that revocation lists are in.
 //!
 //! In: paths, the CAs, and what was read before. Out: the lists that are in force, with a finding for everything that an
-//! operator wants to know. A file that has not changed is not read again; of one that is broken or gone the lists that
-//! were read before go on.
+//! operator needs. A file that has not changed is not read again; the earlier lists of a broken or missing file stay in
+//! force.
 
 use std::collections::BTreeSet;
 use std::fs;

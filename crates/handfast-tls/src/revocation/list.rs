@@ -175,7 +175,7 @@ impl List {
         }
         let signed = parts.whole(SEQUENCE).ok_or(Fault::Damaged("content"))?;
         let algorithm = parts.expect(SEQUENCE).ok_or(Fault::Damaged("signature algorithm"))?;
-        // One byte says that no bits are unused.
+        // One byte states that no bits are unused.
         let signature = parts.expect(BIT_STRING).and_then(|bits| bits.strip_prefix(&[0]));
         let signature = signature.ok_or(Fault::Damaged("signature"))?;
         if !parts.is_empty() {

@@ -289,7 +289,8 @@ fn only_the_ca_that_signed_the_client_needs_a_list() {
     assert_eq!(said(&loaded), [], "the root signs no clients");
     asked(&loaded, &[&own], NOW).unwrap();
     asked(&loaded, &[&own, &middle], NOW).unwrap();
-    // Another CA without a list is named, and certificates that it signed are refused, unless the operator wants it otherwise.
+    // Another CA without a list is named, and certificates that it signed are refused, unless the operator configures it
+    // otherwise.
     let stranger = Maker::authority("without").self_signed();
     let other = client(&stranger);
     set.put("ca.pem", root.pem() + &middle.pem() + &stranger.pem());

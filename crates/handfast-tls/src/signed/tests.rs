@@ -64,7 +64,7 @@ fn a_new_key_that_the_old_one_signed_is_not_held_against_itself() {
     let new = maker.self_signed();
     assert_eq!(signed(&[&new_with_old, &old]), [Signed::Good; 2]);
     assert_eq!(signed(&[&new, &old]), [Signed::Good; 2]);
-    // Alone, its identifiers say that its own key is not meant.
+    // Alone, its identifiers show that its own key is not meant.
     let alone = |names_issuer| {
         let mut params = new.params.clone();
         params.use_authority_key_identifier_extension = names_issuer;

@@ -28,7 +28,7 @@ pub(crate) enum StapleError {
     Expired(i64),
     /// It is good from then on.
     NotYet(i64),
-    /// It does not say until when it is good.
+    /// It does not state its expiry.
     WithoutEnd,
     /// Neither the issuer nor a responder that came with it signed it.
     Signature,

@@ -128,7 +128,7 @@ fn without_the_issuer_it_is_taken_and_known_to_be_unverified() {
     assert_eq!(read(response("good").as_bytes(), &[], NOW).err(), Some(StapleError::OtherCertificate));
 }
 
-/// Each byte is signed, or says how the signature is to be read, or would not be DER any more.
+/// Each byte is signed, or affects the reading of the signature, or would not be DER any more.
 #[test]
 fn no_cut_and_no_changed_byte_goes_unnoticed() {
     let chain = chain();

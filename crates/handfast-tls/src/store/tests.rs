@@ -146,7 +146,7 @@ fn the_valid_win_over_those_that_are_not() {
     let found = store(&[&expired, &future, &valid]);
     assert_eq!(chosen(&found, "a.example.org").as_deref(), Some("valid"));
     assert_eq!(found.rebuild_at(), Some(future.not_before()));
-    // Alone an expired one is still served: clients say the rest.
+    // Alone an expired one is still served: clients report the rest.
     assert_eq!(chosen(&store(&[&expired]), "a.example.org").as_deref(), Some("expired"));
     assert_eq!(store(&[&expired]).rebuild_at(), None);
 }
@@ -291,7 +291,7 @@ mod with_rustls {
     }
 }
 
-/// RFC 9525 §6.3 said another way, to hold the maps against.
+/// RFC 9525 §6.3 in another form, to compare the maps with.
 fn matches(pattern: &str, name: &str) -> bool {
     match pattern.strip_prefix("*.") {
         Some(suffix) => name.split_once('.').is_some_and(|(label, rest)| !label.is_empty() && rest == suffix),

@@ -75,7 +75,7 @@ impl TicketKeys {
         if merged.new > 0 {
             self.draw_patience();
         }
-        // The first key of a machine that starts is mostly another one's, and is said again only after a minute.
+        // The first key of a machine that starts is mostly another one's, and is announced again only after a minute.
         let ours = self.schedule().encrypting(&self.keys, unix(now));
         merged.has_ours = ours.is_some_and(|place| ids.contains(&self.keys[place].id));
         merged

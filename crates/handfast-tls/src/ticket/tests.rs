@@ -65,7 +65,7 @@ fn nothing_of_the_state_shows_and_no_two_tickets_are_alike() {
     assert_ne!(first[NAME_LENGTH + SEED_LENGTH..], second[NAME_LENGTH + SEED_LENGTH..]);
 }
 
-/// The key of each ticket is what HKDF makes of its seed (RFC 5869 §2.3), though it is not asked for it.
+/// The key of each ticket is what HKDF makes of its seed (RFC 5869 §2.3), though HKDF is not called for it.
 #[test]
 fn a_tickets_key_is_the_first_block_of_hkdf() {
     use aws_lc_rs::hkdf::Prk;

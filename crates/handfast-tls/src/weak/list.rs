@@ -1,6 +1,6 @@
 //! Lists of known keys, which the operator provides: they are too large for a program, and others publish them.
 //!
-//! In: files. Out: [`Lists`], to be asked for a key; or what is wrong with a file, with its line.
+//! In: files. Out: [`Lists`], to look up a key; or the fault in a file, with its line.
 //!
 //! | form | an entry |
 //! |---|---|

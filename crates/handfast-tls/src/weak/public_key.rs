@@ -58,7 +58,7 @@ impl<'a> PublicKey<'a> {
         let mut content = Der(content);
         let mut algorithm = Der(content.expect(0x30)?);
         let identifier = algorithm.expect(0x06)?;
-        // The first byte says how many bits are unused: none.
+        // The first byte states the number of unused bits: none.
         let key = content.expect(0x03)?.get(1..)?;
         Some(match identifier {
             // 1.2.840.113549.1.1: RSA, and RSA for PSS only

@@ -143,7 +143,7 @@ pub(super) fn in_vain(stage: &Stage) -> Result<String, Trouble> {
     Ok(heard.to_string())
 }
 
-/// The same for a request: its failure is a response, and the client's connection ends as the client wants it.
+/// The same for a request: its failure is a response, and the client's connection ends as the client requests.
 pub(super) fn answered(mut client: Connection) -> Result<String, Trouble> {
     // All of the response is of interest, and no tunnel begins.
     client.keep_switch();

@@ -159,7 +159,7 @@ fn forged_client(stage: &Stage, version: Version) -> Result<(Forger, Connection,
     Ok((forger, backend, hello))
 }
 
-/// A client, and its backend before it has said anything of TLS.
+/// A client, and its backend before it has sent anything of TLS.
 fn bare_backend(stage: &Stage) -> Result<(Connection, Connection), Trouble> {
     stage.backend()?.behave(Manner::Bare);
     let mut client = stage.client()?;

@@ -602,7 +602,7 @@ fn header_broken(stage: &mut Stage) -> Result<(), Trouble> {
         &[b'P'; 1],
         // Addresses that do not fit into the length.
         &[SIGNATURE, &[0x21, 0x11, 0, 4, 1, 2, 3, 4]].concat(),
-        // A value that says it is longer than the header.
+        // A value whose length exceeds the header.
         &beyond,
     ];
     let accepted = stage.backend()?.accepted();

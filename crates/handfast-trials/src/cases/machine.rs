@@ -207,7 +207,7 @@ fn disk_fills(stage: &mut Stage) -> Result<(), Trouble> {
     let filled = fill(&disk)?;
     unlogged(stage, &format!("{filled} KiB filled the log's disk"))?;
     stage.program()?.says("lines are lost")?;
-    // Room again: it goes on logging, and says how many lines are missing.
+    // Room again: it continues to log, and reports the number of missing lines.
     empty(&disk)?;
     let begun = Instant::now();
     loop {

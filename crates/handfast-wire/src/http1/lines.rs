@@ -1,7 +1,8 @@
 //! Lines of a head, and their parts.
 //!
 //! In: bytes received so far. Out: the parts of a line, or [`Stop`]. A line is judged once it is whole or longer than its limit, so that
-//! the result does not depend on how the bytes were split. The first byte is the exception: it alone says that this is another protocol.
+//! the result does not depend on how the bytes were split. The first byte is the exception: it alone shows that this is another
+//! protocol.
 
 use super::error::Rule;
 use super::field::{Field, Kind, tokens};

@@ -7,7 +7,7 @@ use super::{Invalid, crc32c};
 
 /// Application protocol that was agreed on.
 pub const ALPN: u8 = 0x01;
-/// Host name that the client asked for, UTF-8.
+/// Host name that the client requested, UTF-8.
 pub const AUTHORITY: u8 = 0x02;
 /// Checksum of the whole header.
 pub const CRC32C: u8 = 0x03;

@@ -1,6 +1,6 @@
 //! Making PROXY headers.
 //!
-//! In: both ends of a connection, and what else is to be said of it. Out: bytes to send before the connection's own.
+//! In: both ends of a connection, and further information about it. Out: bytes to send before the connection's own.
 
 use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 
@@ -11,7 +11,7 @@ const LONGEST: usize = super::v2::FIXED + u16::MAX as usize;
 /// Bytes of a checksum with its type and length, kept free for it.
 const CHECKSUM: usize = 7;
 
-/// Appends a header of version 1; with `None` one that says that the addresses are not known.
+/// Appends a header of version 1; with `None` one that states that the addresses are not known.
 pub fn write_v1(into: &mut Vec<u8>, endpoints: Option<(SocketAddr, SocketAddr)>) {
     let line = match endpoints.map(alike) {
         None => "PROXY UNKNOWN\r\n".to_owned(),
@@ -56,7 +56,7 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// A header for the connection between these two; with `None` one that says that its addresses are not known.
+    /// A header for the connection between these two; with `None` one that states that its addresses are not known.
     pub fn proxy(endpoints: Option<(SocketAddr, SocketAddr)>) -> Self {
         let mut bytes = V2_SIGNATURE.to_vec();
         bytes.push(0x21);
@@ -77,7 +77,7 @@ impl Writer {
         Self { bytes }
     }
 
-    /// A header that says: I speak for myself, as a check does.
+    /// A header for a connection of the proxy's own, such as a health check.
     pub fn local() -> Self {
         let mut bytes = V2_SIGNATURE.to_vec();
         bytes.extend([0x20, 0x00, 0, 0]);

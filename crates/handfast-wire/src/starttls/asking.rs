@@ -1,4 +1,4 @@
-//! Our end as a client: a server that is asked for TLS, and says ready or no.
+//! Our end as a client: it requests TLS from a server, which accepts or refuses.
 
 use super::inbox::Inbox;
 use super::problem::Problem;
@@ -55,7 +55,7 @@ impl Client {
         }
     }
 
-    /// Takes in what the server said; puts what is to be said next behind `words`.
+    /// Takes the server's bytes; appends the next message to `words`.
     ///
     /// After [`Progress::Ready`] the words, if any, go first (MySQL's request for TLS has no answer), and TLS behind them.
     ///
@@ -87,14 +87,14 @@ impl Client {
             if self.stage == Stage::Request {
                 return Ok(Progress::Ready);
             }
-            // A server that speaks on, when it is our turn, tries to be believed twice.
+            // A server that sends more when it is our turn may be injecting a second reply.
             self.inbox.silent()?;
             self.next(words)?;
         }
         Ok(Progress::More)
     }
 
-    /// A reply is whole: what is said next.
+    /// Handles a whole reply: appends the next message.
     fn next(&mut self, words: &mut Vec<u8>) -> Result<(), Problem> {
         let (stage, said) = match (self.stage, self.protocol) {
             (Stage::Greeting, Protocol::Smtp) => (Stage::Hello, format!("EHLO {}\r\n", self.name)),

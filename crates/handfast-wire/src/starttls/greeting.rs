@@ -40,7 +40,7 @@ pub enum Greeted {
 }
 
 impl Greeting {
-    /// `None` where the server does not greet before its client speaks, or does so as part of the way to TLS (MySQL).
+    /// `None` where the server does not greet before its client sends, or does so as part of the way to TLS (MySQL).
     pub fn new(protocol: Protocol) -> Option<Self> {
         let greets = protocol.server_speaks_first() && protocol != Protocol::MySql;
         greets.then(|| Self { protocol, needs_tls: false, inbox: Inbox::default(), lines: Vec::new() })
@@ -51,7 +51,7 @@ impl Greeting {
         Self { protocol: Protocol::MySql, needs_tls, inbox: Inbox::default(), lines: Vec::new() }
     }
 
-    /// Takes in what the server said.
+    /// Takes the server's bytes.
     ///
     /// **Errors**: what is no greeting of this protocol.
     /// **Cost**: linear in the bytes.

@@ -3,7 +3,7 @@
 use super::problem::Problem;
 use super::{BYTE_LIMIT, Progress, ROUND_LIMIT, UNIT_LIMIT};
 
-/// Unread bytes of one peer, and how much it has said in all.
+/// Unread bytes of one peer, and the number of all its bytes.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Inbox {
     bytes: Vec<u8>,

@@ -107,7 +107,7 @@ impl Greeting {
 
     /// Reads a client's request for TLS; `None`: it is not whole. A client that logs in without TLS gets the reason in `answer`.
     ///
-    /// **Errors**: what else it said, or what came behind the request and is not the beginning of TLS.
+    /// **Errors**: another message, or bytes behind the request that are not the beginning of TLS.
     pub fn request(received: &[u8], answer: &mut Vec<u8>) -> Result<Option<Request>, Problem> {
         // A handshake record of TLS; a login of 66,326 bytes would begin the same way, and does not exist in practice.
         if matches!(received, [0x16, 3, 1..=4, ..]) {
@@ -227,7 +227,7 @@ impl Login {
         bound(&self.from_client)
     }
 
-    /// Puts what the client said, and is whole, behind `to_backend`.
+    /// Appends the client's whole packets to `to_backend`.
     ///
     /// **Errors**: what is no packet of a login.
     pub fn carry_client(&mut self, bytes: &[u8], to_backend: &mut Vec<u8>) -> Result<(), Problem> {
@@ -246,7 +246,7 @@ impl Login {
         Ok(())
     }
 
-    /// Puts what the server said, and is whole, behind `to_client`; behind its decision everything.
+    /// Appends the server's whole packets to `to_client`; after its decision everything.
     ///
     /// **Errors**: what is no packet of a login.
     pub fn carry_backend(&mut self, bytes: &[u8], to_client: &mut Vec<u8>) -> Result<(), Problem> {

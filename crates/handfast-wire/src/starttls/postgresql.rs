@@ -85,8 +85,8 @@ pub(super) fn ask(words: &mut Vec<u8>) {
     words.extend_from_slice(&SSL_REQUEST.to_be_bytes());
 }
 
-/// Reads the one byte that a server answers. An error message counts as nothing but a no: what it says is not authenticated and must
-/// not be believed (CVE-2024-10977).
+/// Reads the one byte that a server answers. An error message counts only as a refusal: its text is not authenticated and must not
+/// be trusted (CVE-2024-10977).
 pub(super) fn outcome(inbox: &mut Inbox) -> Result<Progress, Problem> {
     match inbox.unread().first() {
         None => Ok(Progress::More),

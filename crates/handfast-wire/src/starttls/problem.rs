@@ -31,7 +31,7 @@ pub enum Problem {
         /// On what.
         on: Box<str>,
     },
-    /// The server, or the proxy on the way, said no.
+    /// The server, or the proxy on the way, refused.
     Refused {
         /// Its words.
         said: Box<str>,

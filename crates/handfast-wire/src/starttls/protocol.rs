@@ -1,4 +1,4 @@
-//! The protocols whose way to TLS is known here: their words, and who speaks first.
+//! The protocols whose way to TLS is known here: their words, and the side that sends first.
 
 use std::fmt;
 

@@ -9,8 +9,8 @@ use crate::record::ContentType;
 
 /// Speaks with a client as the server of a protocol would, until TLS begins.
 ///
-/// Nothing of what the client says is kept, and nothing but the request for TLS has an effect: everything else is refused in the
-/// protocol's own words. MySQL is not among its protocols: there the real server speaks first ([`super::mysql`]).
+/// No client data is kept, and nothing but the request for TLS has an effect: everything else is refused in the protocol's own
+/// words. MySQL is not among its protocols: there the real server sends first ([`super::mysql`]).
 #[derive(Debug)]
 pub struct Server {
     protocol: Protocol,
@@ -38,8 +38,7 @@ impl Server {
         text::greet(self.protocol, &self.name, answer);
     }
 
-    /// Takes in what the client said; puts what is to be answered behind `answer`, also when it fails: then they are the last
-    /// words.
+    /// Takes the client's bytes; appends the answer to `answer`, also when it fails: then it is the last message.
     ///
     /// **Errors**: why it does not come to TLS; nothing may be taken in after that.
     /// **Cost**: linear in the bytes.

@@ -51,7 +51,7 @@ fn clients() -> Vec<(Protocol, Vec<u8>, &'static [u8])> {
     ]
 }
 
-/// A protocol, what a server of it says in its turns up to its yes, and what it is asked with last.
+/// A protocol, the messages of its server in turn up to its acceptance, and the client's last request.
 type Scene = (Protocol, Vec<Vec<u8>>, &'static [u8]);
 
 /// Returns the server's messages in turn up to its acceptance, and the client's last request.

@@ -56,7 +56,7 @@ pub struct Tunnel {
 }
 
 impl Tunnel {
-    /// Through an HTTP proxy, by CONNECT. `host`: a name, or an address without brackets. `None` where it cannot be said safely.
+    /// Through an HTTP proxy, by CONNECT. `host`: a name, or an address without brackets. `None` where it cannot be sent safely.
     pub fn http(host: &str, port: u16, credentials: Option<Credentials>) -> Option<Self> {
         Self::new(host, port, credentials, Stage::Http)
     }
@@ -81,7 +81,7 @@ impl Tunnel {
         }
     }
 
-    /// Takes in what the proxy said; puts what is to be said next behind `words`.
+    /// Takes the proxy's bytes; appends the next message to `words`.
     ///
     /// **Errors**: why there is no tunnel; nothing may be taken in after that.
     pub fn take(&mut self, bytes: &[u8], words: &mut Vec<u8>) -> Result<Progress, Problem> {
@@ -114,7 +114,7 @@ impl Tunnel {
         words.extend_from_slice(b"\r\n");
     }
 
-    /// Reads heads until one is final. A 2xx has no body, whatever its fields say (RFC 9110 §9.3.6).
+    /// Reads heads until one is final. A 2xx has no body, whatever its fields are (RFC 9110 §9.3.6).
     fn hear_http(&mut self) -> Result<Progress, Problem> {
         while let Some(length) = head_length(self.inbox.unread()) {
             let head = self.inbox.take(length)?;

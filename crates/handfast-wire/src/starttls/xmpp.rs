@@ -1,6 +1,6 @@
 //! XMPP: tags, the header of a stream, and the few elements of its way to TLS.
 //!
-//! Not a reader of XML: what is said before TLS is a handful of known tags, and whatever is not one of them ends the dialogue.
+//! Not a reader of XML: the dialogue before TLS has a handful of known tags, and any other tag ends it.
 //!
 //! **Source**: RFC 6120 §4.7, §4.9.3, §5.4 and §11.1: headers, errors, STARTTLS, neither comments nor DTDs.
 
@@ -145,7 +145,8 @@ impl Stream {
         self.refuse(tag, name, protocol, answer)
     }
 
-    /// A server that demands TLS ends the stream of a client that wants something else (RFC 6120 §4.9.3.14, policy-violation).
+    /// A server that demands TLS ends the stream of a client that requests something else (RFC 6120 §4.9.3.14,
+    /// policy-violation).
     fn refuse(&self, tag: &Tag, name: &str, protocol: Protocol, answer: &mut Vec<u8>) -> DialogueStep {
         if !self.is_open {
             header(name, protocol, answer);
@@ -207,7 +208,7 @@ pub(super) enum Asking {
         /// TLS was among them.
         offered: bool,
     },
-    /// TLS has been asked for.
+    /// TLS has been requested.
     Answer,
     /// … and agreed to, in an element that is still open.
     Proceeding,
@@ -216,7 +217,7 @@ pub(super) enum Asking {
 }
 
 impl Asking {
-    /// Reads what a server said.
+    /// Reads the server's bytes.
     pub(super) fn hear(&mut self, inbox: &mut Inbox, words: &mut Vec<u8>) -> Result<Progress, Problem> {
         loop {
             let has_text = matches!(self, Self::Features { .. } | Self::Failing);

@@ -125,7 +125,7 @@ fn gnutls_as_it_comes() {
     let hello = hello(include_str!("../data/gnutls.hex"));
     assert_eq!(hello.server_name.as_deref(), Some("www.handfast.example"));
     assert_eq!(hello.key_shares, [23, 29]);
-    // Its record says TLS 1.0, its extensions come in no order of numbers.
+    // Its record has the version TLS 1.0, its extensions are not sorted by number.
     assert_eq!(hello.extensions[..3], [5, 10, 11]);
 }
 

@@ -228,7 +228,7 @@ const IMMUTABLE: &[Row] = &[
     ("immutable", "", "Set-Cookie: a=b", 0, "", "not stored: set-cookie"),
 ];
 
-/// Stored while the operator had said nothing about stale responses, used when `stale-while-revalidate` is 10 s and `stale-if-error` 20 s.
+/// Stored while the operator had no settings for stale responses, used when `stale-while-revalidate` is 10 s and `stale-if-error` 20 s.
 #[rustfmt::skip]
 const SAID_LATER: &[Row] = &[
     ("RFC 5861 §3", "", "Cache-Control: max-age=60", 69, "", "while revalidated"),

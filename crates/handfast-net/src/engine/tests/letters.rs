@@ -1,4 +1,4 @@
-//! Mailboxes: every letter arrives, once and in order, or its sender is notified.
+//! Mailboxes: every letter arrives, once and in sequence, or its sender is notified.
 
 use super::*;
 

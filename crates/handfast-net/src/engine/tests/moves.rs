@@ -1,4 +1,4 @@
-//! Sockets that move from one task to another, while the kernel tells edges at any moment in between.
+//! Sockets that move from one task to another, while the kernel reports edges at any moment in between.
 
 use std::io::Write as _;
 use std::os::fd::OwnedFd;

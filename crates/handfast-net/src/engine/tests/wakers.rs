@@ -154,7 +154,7 @@ fn a_wake_from_another_thread_reaches_an_engine_that_sleeps() {
     });
 }
 
-/// More than the list of those who are woken by name has room for.
+/// More tasks than the list of tasks woken by name has room for.
 #[test]
 fn another_thread_can_wake_any_number_of_tasks_at_once() {
     on_engine(|| async {

@@ -74,8 +74,8 @@ pub fn receive_refusals() -> io::Result<BorrowedFd<'static>> {
     let mut action: libc::sigaction = unsafe { zeroed() };
     action.sa_sigaction = (answer as extern "C" fn(_, _, _)) as usize;
     action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_RESTART;
-    // SAFETY: the handler has the form that SA_SIGINFO asks for, and calls nothing but what signal-safety(7) allows; the old
-    // action is not asked for.
+    // SAFETY: the handler has the form that SA_SIGINFO requires, and calls nothing but what signal-safety(7) allows; the old
+    // action is not requested.
     let outcome = unsafe { libc::sigaction(libc::SIGSYS, &raw const action, std::ptr::null_mut()) };
     if outcome == 0 { Ok(receiver.as_fd()) } else { Err(io::Error::last_os_error()) }
 }

@@ -99,7 +99,7 @@ fn a_stapled_response_decides_about_revocation() {
     let none = "no OCSP response came with it, and one is required";
     assert_eq!(told(&strict, &[], &[]).as_deref(), Some(none));
     assert!(told(&strict, &[], b"no response").is_some_and(|said| said.contains("is not an OCSP response")));
-    // Whose issuer is not known: nothing says whether the response is its own.
+    // The issuer is unknown: nothing shows if the response is its own.
     let alone = exactly.revocation(Revocation::StapleRequired);
     let said = told(&alone, &[], &staple::tests::sent("good"));
     assert!(said.is_some_and(|said| said.contains("is signed neither by the certificate's issuer")));

@@ -158,7 +158,7 @@ fn a_server_that_sends_too_little_is_told_of() {
     assert!(incomplete.to_string().starts_with(words), "{incomplete}");
     let reasons = |chain: &[Vec<u8>]| presented(chain).iter().map(|found| found.reason).collect::<Vec<_>>();
     assert_eq!(reasons(&[public, ca.certificate.der().to_vec()]), [Reason::LongValidity]);
-    // Private CAs sign with their root, and some say where it is.
+    // Private CAs sign with their root, and some name its location.
     let private = Maker::new(&["a.example.org"]).signed_by(&ca).certificate.der().to_vec();
     assert_eq!(reasons(&[private]), []);
     let location = b"\x30\x13\x30\x11\x06\x08\x2b\x06\x01\x05\x05\x07\x30\x02\x86\x05http:";

@@ -91,7 +91,7 @@ fn orders(count: usize) -> Vec<Vec<usize>> {
 
 #[test]
 fn a_pair_can_be_removed_and_written_in_every_order() {
-    // Names that say they belong together, and names that do not.
+    // Names that show that files belong together, and names that do not.
     for (chain_name, key_name) in [("www.crt", "www.key"), ("server.pem", "private.pem")] {
         // Removing and writing both files, half a chain in between; each file's own acts in their order.
         for order in orders(6) {

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Severity, reason and name of each file that something was said of.
+/// Severity, reason and name of each file with a finding.
 fn said_of(loaded: &LoadedAuthorities) -> Vec<(Severity, Reason, String)> {
     let name = |file: &std::path::Path| file.file_name().unwrap().to_string_lossy().into_owned();
     let all = loaded.findings.iter().map(|finding| (finding.severity, finding.reason, name(&finding.file)));
@@ -190,7 +190,7 @@ fn what_is_odd_about_dates_is_said_to_the_second() {
     assert_eq!(said_at(NOW, Some(NOW + 100 * DAY), NOW).1, Some(NOW + 93 * DAY + 1));
 }
 
-/// The time when something is to be said is the first of all lists'.
+/// The time of the next report is the first of all lists'.
 #[test]
 fn the_list_that_is_late_first_is_waited_for() {
     let (one, two) = (Maker::authority("one").self_signed(), Maker::authority("two").self_signed());
@@ -203,7 +203,7 @@ fn the_list_that_is_late_first_is_waited_for() {
     assert_eq!(late, [Some(NOW + 6 * DAY), Some(NOW + 3 * DAY)]);
 }
 
-/// A CA that divides its certificates among several lists says in each certificate which is its own.
+/// A CA that divides its certificates among several lists names the list in each certificate.
 #[test]
 fn a_list_of_one_place_is_about_certificates_that_name_this_place() {
     let ca = Maker::authority("ca").self_signed();

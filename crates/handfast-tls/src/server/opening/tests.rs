@@ -1,5 +1,5 @@
 //! Clients of rustls's that offer what cannot be: tickets of every kind, before a HelloRetryRequest and without one, and
-//! early data that was never asked for.
+//! early data that was never requested.
 
 use std::io::Write as _;
 use std::sync::Arc;

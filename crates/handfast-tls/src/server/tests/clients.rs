@@ -326,7 +326,7 @@ fn a_session_in_a_box_is_the_same_session() {
     }
 }
 
-/// A client that fails and may be served elsewhere: what the log and the metrics say of it.
+/// A client that fails and may be served elsewhere: its entries in the log and the metrics.
 #[test]
 fn who_fails_where_that_is_tolerated_is_named_and_not_believed() {
     use crate::client_certificates::{KnownLists, Wanted, load_all};

@@ -1,4 +1,4 @@
-//! The names that a session says were served.
+//! Tests for the served names that a session reports.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Lists in each form hold the same, and what is wrong with one is said with its line.
+//! Tests that lists in each form hold the same, and that a fault is reported with its line.
 
 use super::*;
 use crate::testing::Folder;

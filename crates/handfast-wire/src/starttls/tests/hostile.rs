@@ -121,8 +121,8 @@ fn a_name_never_ends_what_it_stands_in() {
     assert!(String::from_utf8_lossy(&answer).contains("from='mail.example'"), "not the client's words");
 }
 
-/// Each dialogue with one byte changed, and cut at each byte: an error or more to come, never a panic, and what a peer
-/// says in the clear never comes out of a machine.
+/// Each dialogue with one byte changed, and cut at each byte: an error or more to come, never a panic, and a peer's
+/// plain text never comes out of a machine.
 #[test]
 fn every_single_byte_may_be_another() {
     for (protocol, said, _) in clients() {
@@ -178,7 +178,8 @@ proptest! {
         }
     }
 
-    /// The same as the fuzz target: who waits for more of the whole waits for more of its parts, and has said the same.
+    /// The same as the fuzz target: a machine that waits for more of the whole waits for more of its parts, and has
+    /// sent the same.
     #[test]
     fn how_it_is_split_changes_nothing(
         which in 0_usize..100, cut in 0_usize..400, noise in proptest::collection::vec(any::<u8>(), 0..8), lines in 0_usize..2,
