@@ -50,7 +50,7 @@ pub(crate) enum Word {
         lifetime: u64,
         text: String,
     },
-    /// I order the certificate of a name for so many seconds, unless another one objects.
+    /// This machine orders the certificate of a name for this number of seconds, unless another one objects.
     Claim { name: String, seconds: u64, confirmed: bool },
     /// No machine needs to wait for me any more.
     Released { name: String },

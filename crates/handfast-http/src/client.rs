@@ -176,7 +176,7 @@ where
         self.driver.drive(future, deadline).await
     }
 
-    /// As [`Driver::begin_round`], for a caller that polls replies by itself.
+    /// As [`Driver::begin_round`], for a caller that polls replies itself.
     pub fn begin_round(&mut self) -> Waker {
         self.driver.begin_round()
     }

@@ -45,7 +45,7 @@ fn pipe<S: Socket, T: Session>(leg: Leg<S, T>, scratch: &Rc<RefCell<Scratch>>) -
     Rc::new(RefCell::new(handfast_leg::Pipe::new(leg, Rc::clone(scratch), b"")))
 }
 
-/// The client's pipe and the server's, with room for so many bytes in each direction; on one thread, they share its buffers.
+/// The client's pipe and the server's, with room for `room` bytes in each direction; on one thread, they share its buffers.
 fn pair(room: usize, is_tls: bool) -> (Pipe, Pipe) {
     let scratch = Rc::new(RefCell::new(Scratch::new(READ)));
     let (near, far) = tasks::pair(room);

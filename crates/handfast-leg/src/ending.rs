@@ -68,7 +68,7 @@ enum Stage {
     /// Bytes are on their way, and a reset would overtake them. The number that is left, since when, and the next pause; `served`: until when
     /// the peer's program may read them before the reset. Two of these are part of each connection's task: they are small.
     Delivering { left: usize, progress: Moment, pause_ms: u32, served: Moment },
-    /// They are with the peer's kernel. Its answers are read away: so many bytes so far.
+    /// They are with the peer's kernel. Its answers are read and dropped: this number of bytes so far.
     Serving { until: Moment, drained: usize },
     /// An alert is to be written, until then; `longest`: see `Lingering`.
     Speaking { until: Moment, longest: Moment },

@@ -345,8 +345,8 @@ impl Listener {
         }
     }
 
-    /// Returns the number of connections that wait to be accepted from this socket. For a unix socket the kernel reports
-    /// only 0 or more.
+    /// Returns the number of connections that wait to be accepted from this socket. For a unix socket it is 1 if any
+    /// waits, because the kernel reports no number.
     ///
     /// **Cost**: a call. **Source**: for a listening socket `tcpi_unacked` is the length of its queue (`tcp_get_info` in
     /// the kernel's tcp.c).

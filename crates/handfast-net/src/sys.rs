@@ -27,7 +27,7 @@ use crate::engine::TaskHandle;
 /// **Errors**: setsockopt(2).
 ///
 /// **Source**: socket(7), SO_ATTACH_REUSEPORT_CBPF; the kernel numbers the sockets in the order in which they began to
-/// listen, and chooses by itself when the program names none.
+/// listen, and chooses one when the program names none.
 pub fn steer_past(socket: impl AsFd, past: u32, others: u32) -> io::Result<()> {
     let random = (libc::SKF_AD_OFF + libc::SKF_AD_RANDOM) as u32;
     let instruction = |code: u32, k: u32| libc::sock_filter { code: code as u16, jt: 0, jf: 0, k };
@@ -186,8 +186,8 @@ pub fn choose_port_at_connect(socket: impl AsFd) -> io::Result<()> {
     switch_on(socket, libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT)
 }
 
-/// Has every ICMP error about an IPv4 socket reported at once and kept in its error queue ([`take_icmp_error`]), where TCP
-/// by itself waits whether it can do without.
+/// Makes the kernel report every ICMP error about an IPv4 socket at once and keep it in its error queue
+/// ([`take_icmp_error`]). TCP alone would first try to recover.
 ///
 /// **Errors**: setsockopt(2). **Source**: `IP_RECVERR` in ip(7) and tcp(7).
 pub fn report_icmp_errors(socket: impl AsFd) -> io::Result<()> {

@@ -89,7 +89,7 @@ impl Histogram {
         self.record_nanos(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX));
     }
 
-    /// Counts one duration of so many nanoseconds.
+    /// Counts one duration in nanoseconds.
     pub fn record_nanos(&mut self, nanos: u64) {
         self.open().saturating_record(nanos);
     }

@@ -91,7 +91,7 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    /// Buffers for reads of so many bytes. **Cost**: three times as much memory, for a whole thread.
+    /// Buffers for reads of `read` bytes. **Cost**: three times as much memory, for a whole thread.
     pub fn new(read: usize) -> Self {
         Self {
             received: vec![0; read],

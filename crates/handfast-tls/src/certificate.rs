@@ -23,7 +23,7 @@ use crate::unix_time::date;
 use crate::unix_time::unix_seconds;
 use crate::weak::{Lists, PublicKey};
 
-/// A chain with its key, ready to be served, and what is known of it.
+/// A chain with its key, ready to be served, with the facts about it.
 ///
 /// **Cost**: the chain's DER, the key, and about 300 bytes; the parsed forms are gone.
 #[derive(Debug)]

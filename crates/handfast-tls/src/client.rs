@@ -367,8 +367,8 @@ impl ClientSession {
             match self.core.look().state.map_err(|error| failure(Peer::Server, &error))? {
                 ConnectionState::EncodeTlsData(mut data) => encode(&mut data, outgoing)?,
                 ConnectionState::TransmitTlsData(mut data) => {
-                    // This state is the only one that lets early data pass, so it is left for `early_data`; what comes
-                    // after it moves on by itself.
+                    // This state is the only one that lets early data pass, so it is left for `early_data`; the states
+                    // after it need no action.
                     if data.may_encrypt_early_data().is_some() {
                         self.watch.early = Early::Open;
                     } else {

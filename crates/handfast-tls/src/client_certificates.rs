@@ -239,7 +239,7 @@ fn lists(
     read
 }
 
-/// A certificate of the file, and what is known of its key.
+/// A certificate of the file, and the facts about its key.
 struct Named {
     parsed: Parsed,
     weakness: Option<Weakness>,

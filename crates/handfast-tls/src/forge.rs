@@ -134,7 +134,7 @@ impl Forger {
 
     /// A record with this in it.
     ///
-    /// **Errors**: no cipher takes so much.
+    /// **Errors**: more bytes than any cipher accepts.
     pub fn record(&mut self, kind: Kind, bytes: &[u8]) -> Result<Vec<u8>, Failure> {
         let typ = match kind {
             Kind::Alert => ContentType::Alert,

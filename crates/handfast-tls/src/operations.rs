@@ -205,7 +205,7 @@ pub enum Act {
     Seal(Cipher, usize),
     /// One record decrypted.
     Open(Cipher, usize),
-    /// SHA-256 of so many bytes.
+    /// SHA-256 of this number of bytes.
     Hash(usize),
 }
 
@@ -231,7 +231,7 @@ impl Act {
 
 /// A repeatable operation of constant duration.
 pub trait Operation {
-    /// Makes ready for so many times; not to be timed. Few operations have anything to do here.
+    /// Prepares this number of runs; not to be timed. Few operations have anything to do here.
     ///
     /// **Errors**: a fault of the library.
     fn prepare(&mut self, _times: usize) -> Result<(), Failure> {

@@ -21,7 +21,7 @@ thread_local! {
 
 struct Supply {
     bytes: [u8; SUPPLY],
-    /// The first so many have not been given away.
+    /// Number of bytes at the front that have not been given away.
     left: usize,
 }
 

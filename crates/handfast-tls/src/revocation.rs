@@ -21,7 +21,7 @@ mod files;
 mod list;
 mod unverified;
 
-/// Tolerance for clients whose certificate is on no list in force.
+/// Tolerance for clients whose CA has no list in force.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Lenience {
     /// Those of a CA that has no list are let in.

@@ -195,8 +195,8 @@ impl Server {
     }
 }
 
-/// The same for a client that accepts no more than so many bytes in a record: one with small buffers. The extension is not confirmed, which
-/// would allow the client to send more than its buffers hold: mbedTLS 3.6 fails in TLS 1.3 where it is.
+/// The same for a client that accepts at most `record_limit` bytes in a record: one with small buffers. The extension is not confirmed,
+/// which would allow the client to send more than its buffers hold: mbedTLS 3.6 fails in TLS 1.3 where it is.
 fn with_records(config: &Arc<ServerConfig>, record_limit: Option<u16>) -> Arc<ServerConfig> {
     let Some(limit) = record_limit else { return Arc::clone(config) };
     let mut config = ServerConfig::clone(config);
@@ -250,8 +250,8 @@ pub struct ServerSession {
 struct Handshake {
     /// Server name from our parse of the hello; rustls's must be the same.
     expected_name: Option<Box<str>>,
-    /// The rule that a resumed session's client certificate is held against again. Boxed: few services have one, and every
-    /// idle connection would keep its room.
+    /// The rule that a resumed session's client certificate is checked against again. Boxed: few services have one, and
+    /// every idle connection would keep its room.
     recheck: Option<Box<ClientCertificates>>,
     signature: Option<&'static str>,
     /// Not the certificate: an open connection would keep the key of one that was replaced.

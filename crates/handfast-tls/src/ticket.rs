@@ -6,8 +6,8 @@
 //!
 //! # A ticket never crosses a policy
 //! The secret in a [`KeySet`] encrypts nothing. Each [`Ticketer`] derives its own keys from it with the identity of its
-//! policy (HKDF, RFC 5869), so a ticket from under another policy is to it as foreign as one from another server,
-//! and a changed policy ends all its old tickets by itself.
+//! policy (HKDF, RFC 5869), so a ticket from under another policy is to it as foreign as one from another server, and a
+//! changed policy ends all its old tickets automatically.
 //!
 //! # No nonce to use twice
 //! Threads and machines share keys without talking to each other, so neither counters nor 96 random bits are safe for
@@ -366,7 +366,7 @@ struct Schedule {
     rotate: u64,
     lifetime: u64,
     ahead: u64,
-    /// Delay after `ahead` with which this machine makes a key.
+    /// Delay of this machine in making a key, relative to `ahead`. **Units**: seconds.
     patience: u64,
     /// True if each key may have been used until its latest end.
     is_used_to_its_end: bool,

@@ -32,7 +32,7 @@ pub(crate) trait Connection {
 pub(crate) trait Watch<C> {
     /// A step is about to be done.
     fn before(&mut self);
-    /// A step has been done, whatever came of it; `written` is what it sent. The last one is that after which
+    /// Called after each step, with any outcome; `written` has its sent bytes. The last one is the step after which
     /// `connection` is no longer handshaking.
     fn after(&mut self, connection: &C, written: &[u8]) -> Result<(), Failure>;
 }

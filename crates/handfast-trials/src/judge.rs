@@ -38,7 +38,7 @@ impl Stage {
         }
     }
 
-    /// Waits until so many connections stand and no more.
+    /// Waits until exactly this number of connections is open.
     pub(crate) fn quiet(&mut self, standing: usize) -> Result<(), Trouble> {
         let begun = Instant::now();
         loop {
@@ -72,7 +72,7 @@ impl Stage {
         self.records_of(1, reasons)
     }
 
-    /// Waits for so many; the reason of the first.
+    /// Waits for this number of records; returns the reason of the first.
     fn records_of(&mut self, count: usize, reasons: &[&str]) -> Result<String, Trouble> {
         if !self.subject.is_logged {
             return Ok(String::new());
@@ -98,7 +98,7 @@ impl Stage {
         }
     }
 
-    /// Waits until so many connections have a record.
+    /// Waits until this number of connections has a record.
     pub(crate) fn recorded(&mut self, count: usize) -> Result<(), Trouble> {
         let begun = Instant::now();
         while self.subject.is_logged {
@@ -114,7 +114,7 @@ impl Stage {
         Ok(())
     }
 
-    /// Waits until so many connections have ended for a cause, also those that have no record.
+    /// Waits until this number of connections has ended for a cause, also those that have no record.
     pub(crate) fn closed(&mut self, count: usize, cause: &str) -> Result<(), Trouble> {
         let label = format!("cause=\"{cause}\"");
         let begun = Instant::now();

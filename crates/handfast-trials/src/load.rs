@@ -53,7 +53,7 @@ impl Load {
         self.shared.served.load(Ordering::Acquire)
     }
 
-    /// Waits until so many more were served.
+    /// Waits until this number of further clients was served.
     pub(crate) fn more(&self, count: usize) -> Result<(), Trouble> {
         let (begun, before) = (Instant::now(), self.served());
         while self.served() < before + count {

@@ -60,7 +60,7 @@ pub(crate) struct MemoryGroup {
 }
 
 impl MemoryGroup {
-    /// Puts a process into a new group, in which it may be given so many bytes more.
+    /// Puts a process into a new group, in which it may allocate this number of bytes more.
     ///
     /// **Errors**: why there can be none here, for people.
     pub(crate) fn around(process: u32, bytes: u64) -> Result<Self, String> {

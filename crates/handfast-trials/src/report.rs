@@ -70,7 +70,7 @@ pub enum Outcome {
     Skipped(String),
     /// The program has no such mode or setting, or the case is about Handfast's own.
     NotPossible(String),
-    /// The laboratory failed, so nothing is known of the proxy.
+    /// The laboratory failed, so there is no result for the proxy.
     Unknown(String),
 }
 

@@ -132,7 +132,7 @@ fn answer(question: &[u8], manner: u8, address: Ipv4Addr) -> Option<Vec<u8>> {
     // A response, recursion wished for and there; one question, as many answers as were found.
     let mut said = [&question[..2], &[0x81, 0x80 | code, 0, 1, 0, found, 0, 0, 0, 0], asked].concat();
     if found == 1 {
-        // The name of the question, an address, in this class, for so long.
+        // The name of the question, an address, in this class, for this time.
         said.extend([0xc0, 12, 0, 1, 0, 1, 0, 0, 0, LIFETIME, 0, 4]);
         said.extend(address.octets());
     }

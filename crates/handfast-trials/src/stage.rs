@@ -74,7 +74,7 @@ pub(crate) struct Stage {
     pub(crate) names: Option<Resolver>,
     /// True if there is time for a fault as long or as often as it really is.
     pub(crate) at_length: bool,
-    /// Each: reasons, one of which so many records must have.
+    /// Each: reasons, one of which this number of records must have.
     pub(crate) expected: Vec<(usize, Vec<&'static str>)>,
     /// True if every connection has a record that can be read here.
     pub(crate) logged: bool,

@@ -12,7 +12,7 @@ use handfast_testkit::ending::Ending;
 pub(crate) enum Trouble {
     /// The proxy did not do what it has to.
     Broken(String),
-    /// The laboratory could not do what it wanted: nothing is known of the proxy.
+    /// The laboratory failed: there is no result for the proxy.
     Lab(String),
     /// This machine cannot make the fault.
     Skipped(String),

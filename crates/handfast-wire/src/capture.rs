@@ -1,7 +1,7 @@
 //! Captures as tcpdump and Wireshark write them, pcap and pcapng: from bytes to frames.
 //!
-//! In: the file's bytes, untrusted, as many as are there. Out: [`Next`]: a frame, so many bytes to pass over, or that more are
-//! wanted. Nothing is read past the end, nothing is kept but the interfaces' descriptions, and no length that was only announced is
+//! In: the file's bytes, untrusted, as many as are there. Out: [`Next`]: a frame, a number of bytes to skip, or a request for more.
+//! Nothing is read past the end, nothing is kept but the interfaces' descriptions, and no length that was only announced is
 //! believed. Sources: draft-ietf-opsawg-pcap, draft-ietf-opsawg-pcapng. Written by [`crate::pcapng`].
 
 use std::fmt;
@@ -16,9 +16,9 @@ const LONGEST_NAME: usize = 64;
 /// Next element of a capture.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Next<'a> {
-    /// It is not whole: so many bytes are wanted, from the first of those that were given.
+    /// It is not whole: this number of bytes is needed, from the first of the given ones.
     More(usize),
-    /// So many bytes have been read, which may be more than were given.
+    /// Bytes that have been read, which may be more than were given.
     Passed(u64),
     /// A frame, and the bytes that it took.
     Frame(Frame<'a>, usize),

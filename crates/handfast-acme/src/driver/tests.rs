@@ -255,7 +255,7 @@ fn a_kill_at_any_step_costs_no_further_order_and_no_certificate() {
     assert!(steps > 10, "only {steps} steps were tried");
 }
 
-/// Polls a look so many times and drops it then; whether it was done before.
+/// Polls a look this number of times and then drops it; returns true if it was done before.
 fn look_and_die(place: &Place, world: &InMemory, polls: usize) -> bool {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
     let _entered = runtime.enter();

@@ -32,7 +32,7 @@ impl Default for Leftovers {
 }
 
 impl Leftovers {
-    /// Adds some, which take so many bytes on the disk: those that were not counted here yet.
+    /// Adds some, which take `disk_bytes` on the disk. Returns these bytes, or 0 if they were counted here before.
     pub(crate) fn add(&mut self, files: Files, disk_bytes: u64) -> u64 {
         self.next.get_or_insert_with(|| Instant::now() + FIRST_PAUSE);
         match self.files.entry(files) {

@@ -21,8 +21,8 @@ impl<S: Socket, T: Session> Leg<S, T> {
         self.session.as_ref().is_none_or(Session::is_established)
     }
 
-    /// Reads what is there of the peer's flight into `scratch.received`, after sending what waits; so many bytes, for
-    /// [`Leg::take_flight`]. `None`: nothing yet.
+    /// Reads what is there of the peer's flight into `scratch.received`, after sending what waits; returns the number
+    /// of bytes, for [`Leg::take_flight`]. `None`: nothing yet.
     ///
     /// **Errors**: the socket's fault; [`Why::Truncated`] when the peer ended without having finished.
     pub fn read_flight(&mut self, scratch: &mut Scratch) -> Result<Option<usize>, Broken> {

@@ -28,9 +28,9 @@ impl Got {
 }
 
 impl<S: Socket, T: Session> Leg<S, T> {
-    /// Reads once. The plaintext is found by [`Leg::plaintext`] afterwards, and what the session answers by itself is in
-    /// `scratch.replies`, for [`Leg::answer`]. `most`: bytes that are read at most; with TLS the plaintext is shorter, but for a record that
-    /// had begun to come before.
+    /// Reads once. The plaintext is found by [`Leg::plaintext`] afterwards, and the session's automatic answers are in `scratch.replies`,
+    /// for [`Leg::answer`]. `most`: bytes that are read at most; with TLS the plaintext is shorter, but for a record that had begun to come
+    /// before.
     ///
     /// **Errors**: the socket's fault, or an end that is none.
     pub fn read(&mut self, scratch: &mut Scratch, most: usize) -> Result<Got, Broken> {

@@ -12,8 +12,8 @@ use crate::broken::Broken;
 use crate::socket::Socket;
 
 impl<S: Socket, T: Session> Leg<S, T> {
-    /// Sends what the session answered by itself, behind what waits already. After a failure it is the alert, which only
-    /// waits: the code that ends the connection sends it.
+    /// Sends the session's automatic answers, after the bytes that already wait. After a failure it is the alert, which
+    /// only waits: the code that ends the connection sends it.
     pub fn answer(&mut self, scratch: &mut Scratch, failed: bool) -> Result<(), Broken> {
         let replies = scratch.replies.filled();
         if replies.is_empty() || self.refuses() {

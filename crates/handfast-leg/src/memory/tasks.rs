@@ -23,7 +23,7 @@ use super::{Closed, Dice, Link, Memory, dice};
 use crate::runtime::{Dialling, Runtime};
 use crate::socket::Socket;
 
-/// No run has so many events.
+/// Maximum number of events; no run reaches it.
 const EVENTS: usize = 1_000_000;
 /// The clock's step at each event.
 const TICK: Duration = Duration::from_nanos(100);
@@ -105,7 +105,7 @@ pub fn spawn(future: impl Future<Output = ()> + 'static) -> TaskHandle {
     })
 }
 
-/// Two connected sockets, with room for so many bytes on each side of both directions. They cut reads and writes short.
+/// Two connected sockets, with room for `room` bytes on each side of both directions. They cut reads and writes short.
 pub fn pair(room: usize) -> (Memory, Memory) {
     let link = || Rc::new(RefCell::new(Link { room, ..Link::default() }));
     let ends = [link(), link()];

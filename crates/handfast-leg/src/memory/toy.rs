@@ -1,7 +1,7 @@
 //! A session in the place of TLS: framing, an end mark, alerts, and answers, without the cryptography.
 //!
-//! A record is a kind, the sender's tag, a length, and so many bytes. The tag is the connection's: a record that lands on
-//! another leg is noticed there.
+//! A record is a kind, the sender's tag, a length, and that number of bytes. The tag is the connection's: a record that
+//! lands on another leg is noticed there.
 
 use handfast_tls::buffer::Buffer;
 use handfast_tls::session::{Agreed, Failure, FailureKind, Received, Session};

@@ -24,7 +24,7 @@ pub(crate) struct Shape {
 /// Tags of the two connections; see `peer.rs`.
 const CLIENT: u8 = 0x55;
 const BACKEND: u8 = !CLIENT;
-/// No schedule has so many events.
+/// Maximum number of events; no schedule reaches it.
 const EVENTS: usize = 100_000;
 /// The most that one direction may keep: a read, its overhead as records, and what the session answers.
 const KEPT: usize = 68 * 1024;
@@ -108,7 +108,7 @@ impl World {
     fn live(&mut self) {
         for event in 0..EVENTS {
             if event == EVENTS / 2 {
-                // A peer that waits for the other's end forever ends by itself.
+                // A peer that waits for the other's end forever ends first from here on.
                 self.client.polite = false;
                 self.backend.polite = false;
             }

@@ -1,4 +1,4 @@
-//! Prefixes as people write them, hostile text, and sets held against a linear search.
+//! Prefixes as people write them, hostile text, and sets compared with a linear search.
 
 use proptest::prelude::*;
 

@@ -94,7 +94,7 @@ fn count(value: &impl Fn(&str) -> Option<OsString>, process: u32) -> (RawFd, Opt
     }
 }
 
-/// The names of so many descriptors: a colon between two.
+/// The names of `count` descriptors: a colon between two.
 fn names(count: RawFd, names: Option<OsString>) -> Vec<Option<String>> {
     let names = names.unwrap_or_default();
     let mut names = names.to_str().unwrap_or_default().split(':');

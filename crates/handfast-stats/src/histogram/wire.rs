@@ -46,7 +46,7 @@ fn inflate(bytes: &[u8]) -> Result<Vec<u8>, String> {
     if plain.len() > most { Err(format!("longer than {most} bytes when inflated")) } else { Ok(plain) }
 }
 
-/// Counters of a histogram with our bounds: the library keeps an array of so many.
+/// Returns the number of counters of a histogram with our bounds, which is the length of the library's array.
 ///
 /// The first 2,048 values of the lowest unit (64 ns, the power of two within [`LOWEST`]) have one each; then
 /// every doubling has 1,024, until [`HIGHEST`] is reached.

@@ -35,7 +35,8 @@ const STEPS: usize = 64;
 /// Signatures checked: a path of seven, and one that turns out to be by another key of the same name. The dearest that
 /// is possible (RSA with 8,192 bits and an exponent of 33) takes 0.46 ms, P-521 0.26 ms, RSA-4096 0.05 ms, P-256 0.03 ms.
 const SIGNATURES: usize = 8;
-/// Names held against name constraints: a hundred names and five hundred constraints. One takes 25 ns.
+/// Maximum number of comparisons of names with name constraints: a hundred names and five hundred constraints. One
+/// takes 25 ns.
 const COMPARISONS: usize = 50_000;
 
 /// A peer's own certificate.

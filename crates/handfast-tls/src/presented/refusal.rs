@@ -71,7 +71,7 @@ pub(crate) enum Refusal {
     Staple(StapleError),
     /// No OCSP response came with it, and one has to.
     NoStaple,
-    /// It has more names than are held against rules.
+    /// It has more names than are checked against rules.
     TooManyNames { names: usize },
     /// A rule refuses certificates with one of its names, or its key.
     ByRule(Box<str>),

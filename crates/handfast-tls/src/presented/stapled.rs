@@ -8,7 +8,7 @@ use super::refusal::Refusal;
 use crate::signed::Frame;
 use crate::staple::{self, IssuerKey, StapleError};
 
-/// A response, and what becomes of a certificate without a good one.
+/// A response, and the handling of a certificate without a good one.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Stapled<'a> {
     /// It is not looked at.

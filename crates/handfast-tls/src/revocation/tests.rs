@@ -320,7 +320,7 @@ fn a_list_is_late_then_expired_and_then_nobody_is_let_in() {
     assert!(words(&loaded).contains("the next one is not there"), "{}", words(&loaded));
     assert_eq!(loaded.rule.as_ref().unwrap().attention_at(), Some(NOW + 8 * DAY + 1));
     asked(&loaded, &[&good], NOW + 8 * DAY).unwrap();
-    // The rule that runs knows it by itself.
+    // The rule that runs detects it automatically.
     let later = NOW + 8 * DAY + 1;
     let refusal = asked(&loaded, &[&good], later).unwrap_err();
     assert!(matches!(refusal, Refusal::ListExpired { .. }), "{refusal}");

@@ -13,7 +13,7 @@ pub(super) const SIZE_LIMIT: usize = 512 << 10;
 /// Keys whose verdicts are kept for one list. A CA has one key, and two while it changes; a list counts as signed by no other.
 const KEYS: usize = 4;
 
-/// The signature of a list, and what is known of it.
+/// The signature of a list, and the verdicts on it.
 pub(super) struct Unverified {
     pub(super) signed: Box<[u8]>,
     pub(super) algorithm: Box<[u8]>,

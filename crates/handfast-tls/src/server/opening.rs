@@ -71,9 +71,9 @@ impl fmt::Debug for Skip {
 
 /// Kind of the next bytes.
 enum Next {
-    /// A record of early data, of so many bytes.
+    /// A record of early data, of this number of bytes.
     Early(usize),
-    /// A record that may stand among early data, of so many bytes.
+    /// A record that is allowed among early data, of this number of bytes.
     Between(usize),
     /// Not a whole record yet.
     Unknown,

@@ -2,7 +2,7 @@
 //!
 //! In: a response, the chain that is served, the time. Out: between which moments it may be stapled, or why not.
 //!
-//! | held against | how |
+//! | checked against | how |
 //! |---|---|
 //! | the certificate | serial number, hashes of the issuer's name and key (RFC 6960 §4.1.1) |
 //! | its issuer | the issuer's own signature, or that of a responder: a certificate that the issuer itself signed, within its time, for OCSP signing (RFC 6960 §4.2.2.2) |

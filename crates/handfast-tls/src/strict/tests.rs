@@ -27,7 +27,7 @@ fn manifold() -> Vec<u8> {
     params.signed_by(&KeyPair::generate().unwrap(), &issuer).unwrap().der().to_vec()
 }
 
-/// An RSA certificate as OpenSSL makes them, signed by itself.
+/// A self-signed RSA certificate from OpenSSL.
 fn by_openssl(folder: &Folder) -> Vec<u8> {
     folder.openssl(
         "req -x509 -newkey rsa:2048 -nodes -keyout key.pem -out made.pem -days 30 -subj /C=DE/O=books/CN=a.example \

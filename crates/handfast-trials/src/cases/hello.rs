@@ -297,7 +297,7 @@ fn split(stage: &mut Stage) -> Result<(), Trouble> {
     goes_on(stage, peer)
 }
 
-/// A handshake message in records of so many bytes.
+/// A handshake message in records of `size` bytes.
 fn in_records(hello: &[u8], size: usize) -> Vec<u8> {
     let (header, message) = hello.split_at(5);
     let framed = message.chunks(size).flat_map(|chunk| {

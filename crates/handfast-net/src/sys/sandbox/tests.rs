@@ -83,7 +83,7 @@ fn a_thread_that_serves_has_its_sockets_and_nothing_else() {
     assert!(refused.iter().all(|said| said.ends_with(" on the thread serves")), "{refused:?}");
 }
 
-/// Red only by itself: one thread of the process that gave memory back before is enough for all.
+/// Fails only in a run on its own: one thread of the process that gave memory back before is enough for all.
 #[test]
 fn a_thread_that_gives_memory_back_is_refused_nothing() {
     let outcome = in_the_sandbox("gives back", Duty::Serves, || {

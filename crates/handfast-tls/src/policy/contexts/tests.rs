@@ -45,7 +45,7 @@ fn held() -> usize {
     CONTEXTS.with_borrow(|contexts| contexts.held)
 }
 
-/// Time passes, so many ticks, and then is swept.
+/// Advances the time by this number of ticks, and then sweeps to the end.
 fn pass(ticks: u32) {
     time_is(CONTEXTS.with_borrow(|contexts| contexts.now).wrapping_add(ticks));
     while !sweep() {}
