@@ -24,7 +24,7 @@ use crate::sys;
 /// Result of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Read {
-    /// So many bytes; at least one.
+    /// Number of bytes read; at least one.
     Bytes(usize),
     /// The peer ended its direction cleanly, and no error contradicts that.
     End,
@@ -35,7 +35,7 @@ pub enum Read {
 /// Result of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Write {
-    /// So many bytes were taken; at least one.
+    /// Number of bytes taken; at least one.
     Bytes(usize),
     /// No room yet.
     Blocked,

@@ -51,7 +51,7 @@ impl Buffer {
         &mut self.bytes[self.end..]
     }
 
-    /// So many bytes of the room have been written.
+    /// Marks this number of bytes of the room as written.
     pub fn wrote(&mut self, size: usize) {
         self.end = (self.end + size).min(self.bytes.len());
     }

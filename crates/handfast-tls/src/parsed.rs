@@ -69,7 +69,7 @@ pub(crate) enum Signed {
 pub(crate) enum Malformed {
     /// They are not the DER of one.
     Structure(nom::Err<X509Error>),
-    /// So many bytes follow its end.
+    /// This number of bytes follows its end.
     Trailing(usize),
     /// Its alternative names cannot be read.
     AlternativeNames(X509Error),

@@ -117,7 +117,7 @@ fn is_identifier(content: &[u8]) -> bool {
     starts && !content.is_empty()
 }
 
-/// So many digits, and the letter of UTC.
+/// This number of digits, and the letter of UTC.
 fn is_time(content: &[u8], digits: usize) -> bool {
     matches!(content.split_last(), Some((b'Z', time)) if time.len() == digits && time.iter().all(u8::is_ascii_digit))
 }

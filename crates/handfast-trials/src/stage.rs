@@ -245,7 +245,7 @@ impl Stage {
         self.expect_of(1, reasons);
     }
 
-    /// So many records, at least, must have one of these.
+    /// This number of records, at least, must have one of these reasons.
     pub(crate) fn expect_of(&mut self, count: usize, reasons: &[&'static str]) {
         self.expected.push((count, reasons.to_vec()));
     }

@@ -90,7 +90,7 @@ impl Clock {
 /// The result of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Got {
-    /// So many bytes.
+    /// Number of bytes received.
     Bytes(usize),
     /// FIN.
     End,

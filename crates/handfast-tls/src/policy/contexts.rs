@@ -19,7 +19,7 @@ use rustls::crypto::cipher::{
 };
 use rustls::{ContentType, Error, ProtocolVersion};
 
-/// So many contexts a thread may have before those that rest make room for one that is needed. Otherwise a crowd of clients that
+/// Number of contexts that a thread may have before those that rest make room for one that is needed. Otherwise a crowd of clients that
 /// comes at once would have all of its contexts in the heap at one time, which keeps what it once had.
 const FEW: usize = 512;
 
