@@ -5,7 +5,7 @@ use std::fmt;
 use nix::errno::Errno;
 use nix::unistd::{Gid, Group, User};
 
-/// Why a user or group cannot be used, with its key in the configuration.
+/// Reason why a user or group cannot be used, with its key in the configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AccountError(String);
 

@@ -1,4 +1,4 @@
-//! What no single value can be wrong about: things that contradict each other, or have no effect together.
+//! Checks across values: values that contradict each other, or have no effect together.
 //!
 //! In: values that were read, and their sections, for the places. Out: problems noted in the reading.
 //! An error is what cannot work; a warning is what works, but hardly as meant.

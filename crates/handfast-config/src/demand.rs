@@ -1,4 +1,4 @@
-//! What a configuration needs from a machine, as numbers, to examine whether it fits.
+//! Resource demands of a configuration, as numbers, to examine whether a machine fulfils them.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::model::{Address, Backend, CertificateEntry, Config, Service, Target, each_once};
 
-/// What a configuration needs from the machine.
+/// Resources of the machine that a configuration needs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ResourceDemand {
     /// Worker threads; `None`: one for each CPU.
@@ -17,13 +17,13 @@ pub struct ResourceDemand {
     pub weak_keys: Vec<PathBuf>,
     /// Files and folders with certificates and keys.
     pub certificates: Vec<PathBuf>,
-    /// Whether there are backends with TLS.
+    /// True if connections to some backends use TLS.
     pub backend_tls: bool,
     /// The backends of each service, of each rule that has its own, and of clients whose certificate fails.
     pub groups: Vec<GroupDemand>,
 }
 
-/// What a group of backends needs of the machine's source ports.
+/// Source ports of the machine that a group of backends needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupDemand {
     /// The service or the rule, and whether it is for clients whose certificate fails: `service web`, `service web, rule 2, failed-to`.

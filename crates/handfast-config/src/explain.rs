@@ -317,7 +317,7 @@ fn source(source: &Source) -> Option<String> {
     }
 }
 
-/// Which clients a service admits, by address.
+/// Describes the clients that a service admits by address.
 fn admission(admission: &Admission) -> Vec<String> {
     let Admission { allow, refuse, rate } = admission;
     let (only, none) = (prefixes(allow), prefixes(refuse));

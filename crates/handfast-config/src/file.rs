@@ -339,7 +339,7 @@ fn name(section: &Table<'_>, listen: &[Written<Address>]) -> Option<String> {
     }
 }
 
-/// Whether some connections to backends use TLS.
+/// Returns true if some connections to backends use TLS.
 fn has_backend_tls(around: &Around<'_>, rules: &[ServiceRule], routes: Option<&[RequestRoute]>) -> bool {
     let of_rules = rules.iter().filter_map(|rule| rule.backend_tls.as_ref());
     of_rules.chain(around.backend_tls.map(|tls| &tls.value)).any(Option::is_some)

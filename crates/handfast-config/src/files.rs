@@ -19,7 +19,7 @@ use super::problem::{Place, Problem, sort_by_place};
 #[derive(Debug, Default)]
 pub(crate) struct Named {
     pub(crate) places: Places,
-    /// What each service serves.
+    /// Certificates of each service.
     pub(crate) certificates: Vec<Vec<CertificateEntry>>,
     /// Files of client authorities, and their revocation lists.
     pub(crate) authorities: Vec<ClientChecks>,

@@ -5,7 +5,7 @@ pub(crate) fn hint(word: &str) -> Option<&'static str> {
     KEYS.iter().find(|(words, _)| has_word(words, &word)).map(|(_, hint)| *hint)
 }
 
-/// Whether `words`, separated by spaces, have this one.
+/// Returns true if `words`, separated by spaces, include this one.
 pub(crate) fn has_word(words: &str, word: &str) -> bool {
     words.split(' ').any(|known| known == word)
 }

@@ -222,10 +222,10 @@ impl ValueKind for Mode {
 
 pub(crate) struct List<K> {
     pub(crate) item: K,
-    /// Whether a single item can be written without brackets.
+    /// True if a single item can be written without brackets.
     pub(crate) bare: bool,
     pub(crate) least: usize,
-    /// Whether the same item twice is an error.
+    /// True if the same item twice is an error.
     pub(crate) unique: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What a configuration means: parsed types without impossible states. Made by `file.rs`, run by `state.rs`.
+//! The meaning of a configuration: parsed types without impossible states. Made by `file.rs`, run by `state.rs`.
 //!
 //! Nothing here opens a file or a socket; a [`Config`] that exists has been checked for everything that can be
 //! checked without the machine.
@@ -71,11 +71,11 @@ pub struct Config {
     pub fleet: Option<Fleet>,
     /// The services, in the order written; at least one.
     pub services: Vec<Service>,
-    /// Where the files are named, for messages about them.
+    /// Places where the files are named, for messages about them.
     pub places: Places,
 }
 
-/// What concerns the process as a whole (`[process]`).
+/// Settings of the process as a whole (`[process]`).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Process {
     /// Worker threads; `None`: one for each CPU this process may run on.
@@ -86,27 +86,27 @@ pub struct Process {
     pub group: Option<String>,
     /// Connections served at once by the whole process; `None`: what the file limit allows.
     pub max_connections: Option<usize>,
-    /// How long a stop continues to serve while readiness checks already fail.
+    /// Time for which a stop continues to serve while readiness checks already fail.
     pub drain_delay: Duration,
-    /// How long a stop waits for connections to end by themselves.
+    /// Time for which a stop waits until connections end.
     pub drain: Duration,
-    /// How often changed files are looked for, beside the kernel's notifications.
+    /// Interval of checks for changed files, in addition to the kernel's notifications.
     pub watch_interval: Duration,
-    /// How long a certificate is served after its file was removed.
+    /// Time for which a certificate is served after its file was removed.
     pub keep_removed_certificates: Duration,
     /// Files with lists of compromised keys.
     pub weak_keys: Vec<PathBuf>,
-    /// Where the process can be asked to be replaced; `None`: nowhere.
+    /// Socket for requests to replace the process; `None`: there is none.
     pub upgrade_socket: Option<PathBuf>,
-    /// Whether a separate process holds the private keys.
+    /// True if a separate process holds the private keys.
     pub private_keys_apart: bool,
-    /// Whether it goes into a sandbox once it has bound its addresses.
+    /// True if the process enters a sandbox once it has bound its addresses.
     pub sandbox: bool,
     /// Folders, and files, that reloads may read beside those that the configuration names at the start.
     pub sandbox_folders: Vec<PathBuf>,
 }
 
-/// Where the access log goes (`[access-log]`).
+/// Destination of the access log (`[access-log]`).
 #[derive(Clone, Debug, PartialEq)]
 pub enum AccessLog {
     /// No access log.
@@ -136,7 +136,7 @@ pub enum LogFormat {
 pub struct Service {
     /// Its name in logs and metrics.
     pub name: String,
-    /// Where it listens; none where it has [`only_client`](Self::only_client).
+    /// Addresses of its listeners; none if it has an [`only_client`](Self::only_client).
     pub listen: Vec<Address>,
     /// The one client that it serves instead of those that connect.
     pub only_client: Option<OnlyClient>,
@@ -146,11 +146,11 @@ pub struct Service {
     pub max_connections: Option<usize>,
     /// Connections served at once for one client address; `None`: no limit.
     pub max_connections_per_address: Option<usize>,
-    /// Which clients it admits, by address.
+    /// Clients that it admits, by address.
     pub admission: Admission,
     /// TLS towards clients; `None` where they are plain, or all passed through.
     pub tls: Option<Tls>,
-    /// How clients are served that match no rule.
+    /// The way clients that match no rule are served.
     pub clients: Clients,
     /// The answer to plain HTTP on a port for TLS.
     pub plain_http: PlainHttp,
@@ -162,15 +162,15 @@ pub struct Service {
     pub connect_through: Option<ConnectThrough>,
     /// Its backends; at least one.
     pub backends: Arc<[Backend]>,
-    /// How a backend is picked.
+    /// Method of choosing a backend.
     pub balance: Balance,
-    /// Where connections to them come from.
+    /// Source addresses of connections to them.
     pub source: Source,
-    /// How long the share of a backend that came up grows to its weight; zero: it has all of it at once.
+    /// Time in which the share of a backend that came up grows to its weight; zero: it has its whole share at once.
     pub slow_start: Duration,
-    /// What its clients speak before TLS; `None`: TLS from the first byte.
+    /// Protocol that its clients speak before TLS; `None`: TLS from the first byte.
     pub starttls: Option<Starttls>,
-    /// How they are checked; `None`: not at all.
+    /// Health checks of the backends; `None`: no checks.
     pub check: Option<Check>,
     /// The meaning of a client's FIN without close_notify.
     pub missing_close_notify: MissingCloseNotify,
@@ -178,11 +178,11 @@ pub struct Service {
     pub proxy_protocol: ProxyProtocol,
     /// Its limits in time and size.
     pub limits: Limits,
-    /// How its requests are served; `None`: it relays bytes.
+    /// HTTP mode; `None`: it relays bytes.
     pub http: Option<Http>,
 }
 
-/// How clients are served.
+/// The way clients are served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Clients {
     /// By TLS that ends here.
@@ -214,8 +214,8 @@ pub struct ServiceRule {
     pub backend_tls: Option<Option<BackendTls>>,
 }
 
-/// Whether `name`, in lower case, is one of `patterns`: names, and wildcards for exactly one label (RFC 9525 §6.3). **Cost**: linear in
-/// the patterns.
+/// Returns true if `name`, in lower case, is one of `patterns`: names, and wildcards for exactly one label (RFC 9525 §6.3). **Cost**:
+/// linear in the patterns.
 pub fn name_fits(patterns: &[String], name: &str) -> bool {
     let parent = name.split_once('.').map(|(_, parent)| parent);
     patterns.iter().any(|pattern| match pattern.strip_prefix("*.") {

@@ -1,4 +1,4 @@
-//! What is wrong with a configuration, where, and what would be right.
+//! Problems of a configuration, with their places and hints.
 //!
 //! In: the reader's findings. Out: [`Problem`]s, complete enough to be shown (`render.rs`), logged as one line
 //! (`Display`), or compared in a test. Nothing here reads a file.
@@ -6,7 +6,7 @@
 use std::fmt;
 use std::ops::Range;
 
-/// Whether a configuration with this problem can run.
+/// Severity of a problem: an error prevents the configuration from running.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
     /// It cannot: the configuration is refused.
@@ -25,7 +25,7 @@ impl Severity {
     }
 }
 
-/// Where a problem is.
+/// Place of a problem.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Place {
     /// At a place in a file.
@@ -38,14 +38,14 @@ pub enum Place {
         column: usize,
         /// The same place as bytes of the file.
         span: Range<usize>,
-        /// What is written there.
+        /// Text at this place.
         text: String,
     },
     /// In a flag of the command line.
     Flag {
         /// The flag, dashes included.
         flag: &'static str,
-        /// What was given for it; empty when the flag itself is missing.
+        /// Value of the flag; empty when the flag itself is missing.
         value: String,
     },
     /// In a file as a whole: it cannot be read, or is no text.
@@ -70,13 +70,13 @@ impl fmt::Display for Place {
 /// As text (`Display`) it is one line, for logs: `handfast.toml:3:1: unknown key `certifcate`; hint: …`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// Whether the configuration can run nevertheless.
+    /// Severity of the problem: with a warning the configuration can still run.
     pub severity: Severity,
-    /// Where it is.
+    /// Place of the problem.
     pub place: Place,
-    /// What is wrong, in one clause.
+    /// Description of the problem, in one clause.
     pub what: String,
-    /// What would be allowed there.
+    /// Values that would be allowed there.
     pub allowed: Option<String>,
     /// The cure, when there is a likely one.
     pub hint: Option<String>,
@@ -90,7 +90,7 @@ impl Problem {
         Self { severity: Severity::Error, place, what, allowed: None, hint: None, see: None }
     }
 
-    /// Whether the configuration is refused because of it.
+    /// Returns true if the configuration is refused because of it.
     pub fn is_error(&self) -> bool {
         self.severity == Severity::Error
     }
@@ -122,12 +122,12 @@ impl fmt::Display for Problem {
     }
 }
 
-/// What is wrong with a value, without the value's place.
+/// A problem with a value, without the value's place.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Fault {
-    /// What is wrong, in one clause.
+    /// Description of the problem, in one clause.
     pub(crate) what: String,
-    /// What would be allowed.
+    /// Values that would be allowed.
     pub(crate) allowed: Option<String>,
     /// The likely cure.
     pub(crate) hint: Option<String>,

@@ -1,4 +1,4 @@
-//! Which route of a service in HTTP mode a request takes. Pure: the same request gives the same answer.
+//! Finds the route of a request in a service with HTTP mode. Pure: the same request gives the same result.
 //!
 //! In: the parts of a request that routes are about. Out: the index of the route. A lookup allocates nothing.
 
@@ -103,14 +103,14 @@ impl RequestTable {
 }
 
 impl RequestRoute {
-    /// Whether everything but the host and the share matches.
+    /// Returns true if everything but the host and the share matches.
     fn matches(&self, path: &[u8], method: &[u8], has: &impl Fn(&str, Option<&str>) -> bool) -> bool {
         self.path.as_ref().is_none_or(|rule| rule.matches(path))
             && (self.methods.is_empty() || self.methods.iter().any(|one| one.as_bytes() == method))
             && self.headers.iter().all(|(name, value)| has(name, value.as_deref()))
     }
 
-    /// Whether every request that `other` matches is surely matched by this route, so that `other` is never reached behind it.
+    /// Returns true if this route surely matches every request that `other` matches, so that `other` is never reached behind it.
     pub(crate) fn covers(&self, other: &Self) -> bool {
         let hosts = || !other.hosts.is_empty() && other.hosts.iter().all(|host| name_fits(&self.hosts, host));
         let path = |rule: &PathRule| other.path.as_ref().is_some_and(|other| rule.covers(other));

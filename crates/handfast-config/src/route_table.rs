@@ -1,4 +1,4 @@
-//! Which route of a service decides about a client. Pure: the same hello gives the same answer.
+//! Finds the route of a client in a service. Pure: the same ClientHello gives the same result.
 //!
 //! In: the name and the protocols that the hello offers. Out: the index of the route, and why it was chosen.
 

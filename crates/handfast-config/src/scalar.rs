@@ -163,7 +163,7 @@ fn address_hint(text: &str, port: &str) -> Option<String> {
         .then(|| "listen on an address of this machine, or on `*` for all of them".to_owned())
 }
 
-/// Whether `name` can be looked up; otherwise why not.
+/// Checks that `name` can be resolved; the error has the reason.
 fn host_name(name: &str) -> Result<(), String> {
     let name = name.strip_suffix('.').unwrap_or(name);
     if name.split('.').next_back().is_none_or(|last| last.bytes().all(|byte| byte.is_ascii_digit())) {
@@ -172,7 +172,7 @@ fn host_name(name: &str) -> Result<(), String> {
     labels(name)
 }
 
-/// Whether `name` consists of labels as DNS has them (RFC 1035 §2.3.1, with `_`, which is in use); otherwise why not.
+/// Checks that `name` consists of DNS labels (RFC 1035 §2.3.1, with `_`, which is in use); the error has the reason.
 fn labels(name: &str) -> Result<(), String> {
     if name.len() > 253 {
         return Err(format!("a name has at most 253 bytes; this one has {}", name.len()));
@@ -239,7 +239,7 @@ pub(crate) fn protocol(text: &str) -> Result<String, Fault> {
     Ok(text.to_owned())
 }
 
-/// What is odd about a well-formed application protocol, if anything.
+/// Returns a warning about a well-formed application protocol that is unusual.
 pub(crate) fn odd_protocol(text: &str) -> Option<Fault> {
     if has_word(KNOWN_PROTOCOLS, text) {
         return (text == "h3").then(|| Fault::new("`h3` is HTTP over QUIC: no client asks for it over TCP"));

@@ -51,7 +51,7 @@ pub(crate) trait ValueKind: Sync {
     }
 }
 
-/// What holds when a key is not written.
+/// Meaning of an absent key.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Default {
     /// Nothing can: it must be written.
@@ -62,24 +62,24 @@ pub(crate) enum Default {
     Absent(&'static str),
 }
 
-/// What is said about a key, whatever the kind of its values.
+/// Description of a key, independent of the kind of its values.
 pub(crate) struct About {
     /// Its name, in kebab-case.
     pub(crate) name: &'static str,
-    /// What it does, in one or two sentences.
+    /// Purpose of the key, in one or two sentences.
     pub(crate) doc: &'static str,
-    /// What holds when it is not written.
+    /// Meaning of its absence.
     pub(crate) default: Default,
-    /// Why the default is what it is; may be empty for required keys.
+    /// Reason for the default; may be empty for required keys.
     pub(crate) why: &'static str,
     /// A value that is not the default, as it would be written in the file.
     pub(crate) example: &'static str,
-    /// What others call it, separated by spaces; used for hints.
+    /// Names in other programs, separated by spaces; used for hints.
     pub(crate) elsewhere: &'static str,
 }
 
 impl About {
-    /// Whether other programs use this word for it; case is ignored, and `_` equals `-`.
+    /// Returns true if other programs use this word for it; case is ignored, and `_` equals `-`.
     pub(crate) fn is_called(&self, word: &str) -> bool {
         has_word(self.elsewhere, &suggest::plain(word))
     }
@@ -120,9 +120,9 @@ impl<K: ValueKind> Entry for Key<K> {
 pub(crate) struct Section {
     /// Its name inside the section around it, empty for the file itself.
     pub(crate) name: &'static str,
-    /// How it is written in a file: `[[service]]`.
+    /// Form in a file: `[[service]]`.
     pub(crate) header: &'static str,
-    /// How it is written in one line, where that is better; otherwise empty.
+    /// Form in one line, if that is better; otherwise empty.
     pub(crate) short: &'static str,
     pub(crate) doc: &'static str,
     pub(crate) keys: &'static [&'static dyn Entry],

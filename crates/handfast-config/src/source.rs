@@ -1,4 +1,4 @@
-//! Where a configuration comes from, and reading it.
+//! The sources of a configuration, and reading it.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::model::{Address, Config};
 use super::{FlagInput, Problem, from_flags, load, load_text, render};
 
-/// Where a configuration comes from.
+/// Source of a configuration.
 #[derive(Clone, Debug)]
 pub enum ConfigSource {
     /// A file.

@@ -12,7 +12,7 @@ use toml::de::{DeTable, DeValue, Error};
 use super::problem::{Fault, shortened};
 use super::reading::Reading;
 
-/// How often a text is parsed again without the lines that had slips. Each round finds at least one of them.
+/// Maximum number of times that a text is parsed again without the lines with syntax errors. Each round finds at least one of them.
 const MOST_ROUNDS: usize = 16;
 
 /// The text with every line that has a slip blanked out, places unchanged; `None` when there are too many.

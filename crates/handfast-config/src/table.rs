@@ -19,7 +19,7 @@ use super::schema::{Default, Entry, Key, Section, ValueKind};
 pub(crate) struct Table<'t> {
     section: &'static Section,
     entries: Option<&'t DeTable<'t>>,
-    /// What holds for keys that are not written here.
+    /// Values for keys that are not written here.
     around: Option<&'t DeTable<'t>>,
     span: Range<usize>,
     reading: &'t Reading<'t>,
@@ -141,7 +141,7 @@ impl<'t> Table<'t> {
         absent
     }
 
-    /// What `read` makes of the section inside this one; the inner `None`: it is not written.
+    /// Reads the section inside this one by `read`; the inner `None`: it is not written.
     pub(crate) fn read<T>(
         &self,
         section: &'static Section,
@@ -173,7 +173,7 @@ impl<'t> Table<'t> {
         }
     }
 
-    /// Whether an unknown key is probably a misspelling of this one; it has been reported as that.
+    /// Returns true if an unknown key is probably a misspelling of this one; it has been reported as that.
     fn is_misspelt(&self, key: &dyn Entry) -> bool {
         let names = self.entries.into_iter().flat_map(|entries| entries.keys());
         names.map(|name| name.get_ref().as_ref()).any(|word| {

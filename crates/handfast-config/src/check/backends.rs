@@ -51,7 +51,7 @@ pub(crate) fn backends(
     }
 }
 
-/// How one is picked, where there is nothing to pick from.
+/// Reports settings of balancing that have no effect, because there are too few backends to choose from.
 pub(crate) fn balance(
     section: &Table<'_>,
     backends: &[Written<Backend>],

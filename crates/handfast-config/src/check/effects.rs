@@ -37,7 +37,7 @@ fn without_effect(name: &str, why: &str) -> Fault {
     Fault::new(format!("`{name}` has no effect: {why}"))
 }
 
-/// Whether some clients of a service have an address: that of a socket, or that in a PROXY header.
+/// Returns true if some clients of a service have an address: that of a socket, or that in a PROXY header.
 pub(crate) fn have_addresses<'a>(
     listen: impl IntoIterator<Item = &'a Address>,
     proxy_protocol: &ProxyProtocol,
@@ -46,7 +46,7 @@ pub(crate) fn have_addresses<'a>(
     names_clients || listen.into_iter().any(|address| matches!(address, Address::Ip(_)))
 }
 
-/// What has no effect in a service, once it has been read.
+/// Reports settings without effect in a service, once the whole service has been read.
 pub(crate) fn of_service(section: &Table<'_>, service: &Service) {
     if let Some(starttls) = &service.starttls {
         let why = format!("clients speak {} before TLS, see `starttls`", starttls.protocol);
@@ -99,7 +99,7 @@ fn backends(section: &Table<'_>, service: &Service) {
     }
 }
 
-/// What HTTP mode leaves without effect, or makes fail.
+/// Reports settings that have no effect in HTTP mode, or that fail in it.
 fn http(section: &Table<'_>, service: &Service) {
     let Some(http) = &service.http else { return };
     if all_targets(service).is_empty() {
@@ -167,7 +167,7 @@ fn all_targets(service: &Service) -> Vec<Target> {
     sets.iter().flat_map(|set| set.backends.iter()).map(|backend| backend.target.clone()).collect()
 }
 
-/// What a service dials: its backends, or the proxy in front of them.
+/// Targets that a service connects to: its backends, or the proxy in front of them.
 fn dialled(service: &Service) -> Vec<Target> {
     match &service.connect_through {
         Some(through) => vec![through.proxy.clone()],
@@ -193,7 +193,7 @@ fn tickets<'t>(section: &Table<'_>, used: impl IntoIterator<Item = &'t Tickets>)
     }
 }
 
-/// What has no effect in the sections about the whole process.
+/// Reports settings without effect in the sections about the whole process.
 pub(crate) fn of_file(root: &Table<'_>, config: &Config) {
     let services = &config.services;
     limits(&root.inner(&keys::LIMITS), services);

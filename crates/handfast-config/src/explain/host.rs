@@ -1,5 +1,5 @@
-//! How a client that asks for one name is served by each service: by which rule, with which certificate, by which backends; and its
-//! request, if there is one.
+//! Explains how each service serves a client that requests one name: its rule, certificate and backends; and its request, if there is
+//! one.
 //!
 //! In: the model, the name or URL, and the certificates that the store would show. Out: a text for `handfast check --explain HOST`. The
 //! rule is chosen by the same code that chooses it for connections.
@@ -182,7 +182,7 @@ fn refuses_unknown_names(service: &Service) -> bool {
     service.tls.as_ref().is_some_and(|tls| tls.unknown_name == UnknownName::Refuse)
 }
 
-/// What the client is shown; the first of several is for clients that can verify it.
+/// Describes the certificate for a client; the first of several is for clients that can verify it.
 fn certificates(service: &Service, shown: &[CertificateFact]) -> Vec<String> {
     if shown.is_empty() {
         let why = " has this name: it is refused (unrecognized_name)";

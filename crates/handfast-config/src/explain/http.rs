@@ -20,7 +20,7 @@ use crate::model::{
 use crate::request_routes::{ResolvedRoute, ResolvedRoutes, RoutesOfPath, new_target_stays_below};
 use crate::request_table::RequestTable;
 
-/// What HTTP mode does with every request, and each route.
+/// Describes the handling of every request in HTTP mode, and each route.
 pub(super) fn http(service: &Service, http: &Http) -> Vec<String> {
     let version = match http.backend_version {
         BackendVersion::Http1 => "HTTP/1.1",

@@ -25,11 +25,11 @@ pub struct CertificateFact {
     pub kind: String,
     /// Days until it expires; negative after that.
     pub expires_in_days: i64,
-    /// When its OCSP response expires, Unix seconds; `None`: none is stapled.
+    /// Expiry time of its OCSP response, Unix seconds; `None`: none is stapled.
     pub staple_until: Option<i64>,
     /// The file it is from.
     pub file: std::path::PathBuf,
-    /// Whether it is good for the requested name, if there was one.
+    /// True if it is valid for the requested name, or if no name was requested.
     pub is_for_the_name: bool,
 }
 
@@ -71,7 +71,7 @@ pub(super) fn backends(backends: &[Backend], balance: Balance) -> String {
     format!("{}{how}", list(backends.iter().map(backend)))
 }
 
-/// Where the clients of a service come from.
+/// Describes the origin of a service's clients: its listeners, or its only client.
 pub(super) fn clients_at(service: &Service) -> String {
     match &service.only_client {
         None => format!("listens on {}", list(service.listen.iter().map(place))),
@@ -199,7 +199,7 @@ pub(super) fn prefixes(prefixes: &[Prefix]) -> String {
     list(named.chain(more))
 }
 
-/// Which clients a service admits: a sentence for each requirement.
+/// Describes the client certificates that a service accepts: a sentence for each requirement.
 pub(super) fn client_certificates(rule: &ClientCertificates) -> Vec<String> {
     let Some((demand, checks)) = rule.checks() else { return vec!["lets every client in".to_owned()] };
     let which = match &checks.trust {

@@ -1,4 +1,4 @@
-//! What `handfast check --explain` is asked about: a name, or the URL of a request.
+//! The subject of `handfast check --explain`: a name, or the URL of a request.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
@@ -15,12 +15,12 @@ pub struct ExplainTarget {
     pub request: Option<ExplainRequest>,
 }
 
-/// What a URL has beside its host.
+/// Parts of a URL beside its host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExplainRequest {
     /// The method, if one is written before the URL: GET otherwise.
     pub method: Option<String>,
-    /// Whether it begins with `https://`; else with `http://`.
+    /// True if it begins with `https://`, false with `http://`.
     pub is_https: bool,
     /// The port, if one is written.
     pub port: Option<u16>,

@@ -1,4 +1,4 @@
-//! Which requests a route takes, read and checked against what is around it.
+//! Conditions and limits of a route, read and checked against the settings around it.
 
 use handfast_tls::client_certificates::Rules;
 
@@ -10,12 +10,12 @@ use crate::reading::values;
 use crate::schema::{Entry, Key, ValueKind};
 use crate::table::Table;
 
-/// What is known of the clients of a service.
+/// Facts about the clients of a service.
 #[derive(Clone, Copy)]
 pub(super) struct KnownOfClients {
-    /// Whether some have an address, by their socket or by a proxy in front.
+    /// True if some have an address, by their socket or by a proxy in front.
     pub(super) have_addresses: bool,
-    /// Whether some are asked for a certificate.
+    /// True if a certificate is requested from some of them.
     pub(super) show_certificates: bool,
 }
 
@@ -55,7 +55,7 @@ pub(super) fn access(section: &Table<'_>, clients: KnownOfClients) -> Option<Rou
     })
 }
 
-/// Whether responses are kept in the cache of the service.
+/// Returns true if responses are stored in the cache of the service. Reports a `cache` key without effect.
 pub(super) fn is_cached(section: &Table<'_>, forwards: bool, has_cache: bool) -> bool {
     let key = [&keys::ROUTE_CACHE as &dyn Entry];
     if !forwards {
@@ -66,7 +66,7 @@ pub(super) fn is_cached(section: &Table<'_>, forwards: bool, has_cache: bool) ->
     section.or_default(&keys::ROUTE_CACHE)
 }
 
-/// Where copies of the requests go; the inner `None`: nowhere.
+/// The servers that receive copies of the requests; the inner `None`: no copies.
 pub(super) fn mirror(section: &Table<'_>, forwards: bool) -> Option<Option<Mirror>> {
     if !forwards {
         let why = "no backend gets the requests of this route";
@@ -75,7 +75,7 @@ pub(super) fn mirror(section: &Table<'_>, forwards: bool) -> Option<Option<Mirro
     unless_wrong(section, &keys::ROUTE_MIRROR)
 }
 
-/// How the requests of a client are kept at one backend; the inner `None`: they are not.
+/// Session affinity of the requests to one backend; the inner `None`: none.
 pub(super) fn sticky(section: &Table<'_>, forwards: bool) -> Option<Option<Sticky>> {
     if !forwards {
         let why = "no backend gets the requests of this route";

@@ -236,7 +236,7 @@ pub(super) fn check_keys(root: &Table<'_>, acme: Option<&Acme>, keys_apart: bool
     }
 }
 
-/// Whether any of these is ordered.
+/// Returns true if any of these is ordered from an issuer.
 pub(super) fn is_ordered(certificates: &[CertificateEntry]) -> bool {
     certificates.iter().any(|entry| matches!(entry, CertificateEntry::Acme { .. }))
 }

@@ -118,7 +118,7 @@ fn check_domain(section: &Table<'_>, tls: &BackendTls, backends: &[Written<Backe
     }
 }
 
-/// Whether every backend has a name to check, and one that can be dialled.
+/// Checks that every backend has a name to verify, and can speak TLS.
 pub(super) fn check_names(
     section: &Table<'_>,
     tls: &Written<Option<BackendTls>>,
@@ -149,7 +149,7 @@ pub(super) fn check_names(
     }
 }
 
-/// What the section has for nothing without TLS towards the client.
+/// Reports `alpn = "client"` where clients speak plain text, and so agree on no protocol.
 pub(super) fn check_alpn(section: &Table<'_>, tls: Option<&BackendTls>, client_is_plain: bool) {
     if client_is_plain && tls.is_some_and(|tls| tls.alpn == BackendAlpn::Client) {
         let fault = Fault::new("`alpn = \"client\"`, but clients speak no TLS here and agree on nothing");

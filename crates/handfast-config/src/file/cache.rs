@@ -7,7 +7,7 @@ use crate::model::Cache;
 use crate::problem::Fault;
 use crate::table::Table;
 
-/// How long a stale response is served while no backend can be reached, where the operator has said nothing.
+/// Default duration for serving a stale response while no backend can be reached.
 const UNREACHABLE: Duration = Duration::from_secs(600);
 
 /// The inner `None`: there is none; `None`: something is wrong, which is then noted.

@@ -56,7 +56,7 @@ pub(super) fn client_certificates(
     })
 }
 
-/// Which certificates are valid. Reports keys that exclude each other, or that there is none.
+/// The certificates that are valid. Reports keys that exclude each other, and a section without any.
 fn trust(section: &Table<'_>, ca: Option<PathBuf>, has_mode: bool) -> Option<Trust<PathBuf>> {
     let pinned = section.optional(&keys::CLIENT_PINNED);
     let anything = section.or_default(&keys::CLIENT_VERIFY);

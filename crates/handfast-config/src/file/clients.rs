@@ -1,4 +1,4 @@
-//! How clients are served: by TLS that ends here, passed through, or in plain text; and which keys have no effect then.
+//! The way clients are served (TLS that ends here, passed through, or plain text), and the keys that have no effect with it.
 
 use crate::check::{no_effect, no_effect_of_section};
 use crate::keys;
@@ -30,7 +30,7 @@ const SECTIONS_OF_TERMINATION: &[(&Section, Option<&Section>)] = &[
 const OF_TLS: &[&dyn Entry] =
     &[&keys::PASS_THROUGH, &keys::PLAIN_HTTP, &keys::STARTTLS, &keys::STARTTLS_NAME];
 
-/// How a service serves clients that no rule is about.
+/// The way a service serves clients that match no rule.
 pub(super) fn of(section: &Table<'_>) -> Clients {
     let passed_through = section.or_default(&keys::PASS_THROUGH);
     if section.or_default(&keys::CLIENT_TLS) {
@@ -44,7 +44,7 @@ pub(super) fn of(section: &Table<'_>) -> Clients {
     Clients::Plain
 }
 
-/// Whether the TLS of some clients ends here.
+/// Returns true if the TLS of some clients ends here.
 pub(super) fn terminate(clients: Clients, rules: &[ServiceRule]) -> bool {
     match clients {
         Clients::Plain => false,
@@ -81,7 +81,7 @@ pub(super) fn check_service(section: &Table<'_>, clients: Clients, rules: &[Tabl
     no_effect(section, [&keys::STARTTLS as &dyn Entry, &keys::STARTTLS_NAME], what);
 }
 
-/// Which keys of a rule have no effect where its clients are passed through.
+/// Reports keys of a rule that have no effect because its clients are passed through.
 pub(super) fn check_rule(section: &Table<'_>, of_service: Clients, pass_through: Option<bool>) {
     if pass_through.unwrap_or(of_service == Clients::PassedThrough) {
         let why = "these clients' TLS is passed through";

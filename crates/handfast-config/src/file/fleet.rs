@@ -25,7 +25,7 @@ pub(super) fn fleet(root: &Table<'_>) -> Option<Option<Fleet>> {
     }))
 }
 
-/// Whether ticket keys without a file are those of a fleet.
+/// Returns true if there is a `[fleet]` section: ticket keys without a file are then those of the fleet.
 pub(super) fn is_there(root: &Table<'_>) -> bool {
     root.span_of(&keys::FLEET).is_some()
 }

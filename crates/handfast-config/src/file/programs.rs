@@ -20,7 +20,7 @@ pub(super) fn only_client(section: &Table<'_>) -> Option<Option<OnlyClient>> {
     section.optional(&keys::ONLY_CLIENT).map(Some)
 }
 
-/// Where a service listens: nowhere, if it has one client.
+/// Listen addresses of a service; none if it has an `only-client`.
 pub(super) fn listen(section: &Table<'_>) -> Option<Vec<Written<Address>>> {
     match section.written(&keys::ONLY_CLIENT) {
         Some(_) => Some(Vec::new()),
@@ -28,7 +28,7 @@ pub(super) fn listen(section: &Table<'_>) -> Option<Vec<Written<Address>>> {
     }
 }
 
-/// What cannot be done with programs; `targets`: everywhere that connections or requests may go.
+/// Reports settings that programs cannot fulfil. `targets`: all targets of connections or requests.
 pub(super) fn check_backends(section: &Table<'_>, targets: &[&Target], serves_requests: bool) {
     let Some(program) = targets.iter().find(|target| target.is_program()) else { return };
     let refuse = |key: &dyn Entry, what: String, hint: &str| section.error(key, Fault::new(what).hint(hint));
@@ -50,7 +50,7 @@ pub(super) fn check_backends(section: &Table<'_>, targets: &[&Target], serves_re
     }
 }
 
-/// Where a process answers operators: nowhere by default, if it has one client. There may be a process for each client.
+/// Address of the admin listener. A service at standard input has none by default, since there may be a process for each client.
 pub(super) fn admin(section: &Table<'_>, admin: Option<Address>, services: &[Service]) -> Option<Address> {
     let is_default = section.written(&keys::ADMIN_LISTEN).is_none();
     admin.filter(|_| !(is_default && has_stdin(services)))
@@ -70,7 +70,7 @@ pub(super) fn access_log(section: &Table<'_>, access_log: AccessLog, services: &
     AccessLog::Off
 }
 
-/// What cannot be done in a process that serves who is at its standard input.
+/// Reports settings that are impossible in a process that serves the client at its standard input.
 pub(super) fn check_stdin(root: &Table<'_>, config: &Config) {
     if !has_stdin(&config.services) {
         return;

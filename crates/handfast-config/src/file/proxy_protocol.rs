@@ -7,7 +7,7 @@ use crate::reading::{Written, values};
 use crate::table::Table;
 use handfast_wire::proxy_header::Version;
 
-/// Whether proxies in front may report the addresses of clients.
+/// Returns true if proxies in front may report the addresses of clients.
 pub(super) fn names_clients(service: &Table<'_>) -> bool {
     service.inner(&keys::PROXY_PROTOCOL).written(&keys::ACCEPT_FROM).is_some()
         || service.inner(&keys::HTTP).written(&keys::TRUST_FORWARDED_FROM).is_some()

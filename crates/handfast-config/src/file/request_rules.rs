@@ -1,4 +1,4 @@
-//! What a route changes in requests and responses, read and checked against what is around it.
+//! Changes of a route to requests and responses, read and checked against the settings around it.
 
 use handfast_wire::http1::Kind;
 

@@ -32,7 +32,8 @@ pub(super) fn routes(service: &Table<'_>, around: &Around<'_>) -> Option<Vec<Req
     routes.into_iter().collect()
 }
 
-/// What the conditions of routes need to know. Where they have no effect at all, nothing is missing.
+/// Facts about clients that the conditions of routes depend on. Without HTTP mode nothing counts as missing: the conditions have no
+/// effect at all.
 fn known_of_clients(service: &Table<'_>, around: &Around<'_>) -> KnownOfClients {
     let is_ip = |address: &Written<Address>| !matches!(address.value, Address::Unix(_));
     KnownOfClients {
@@ -44,13 +45,14 @@ fn known_of_clients(service: &Table<'_>, around: &Around<'_>) -> KnownOfClients 
     }
 }
 
-/// Whether a service, or one of its rules, asks clients for a certificate.
+/// Returns true if a service, or one of its rules, requests certificates from clients.
 fn requests_certificates(service: &Table<'_>) -> bool {
     let asks = |rule: &Table<'_>| rule.span_of(&keys::RULE_CLIENT_CERTIFICATES).is_some();
     service.span_of(&keys::CLIENT_CERTIFICATES).is_some() || service.inner_list(&keys::RULE).iter().any(asks)
 }
 
-/// Whether the service has no backends and needs none: each request has a response, or backends, of a route. Reports those that are missing.
+/// Returns true if the service has no backends and needs none: each request has a response, or backends, of a route. Reports missing
+/// ones.
 pub(super) fn is_without_backend(
     service: &Table<'_>,
     http: Option<BackendVersion>,
@@ -170,7 +172,7 @@ fn to_https() -> Template {
     Template(vec![text, Piece::Variable(Variable::Host), Piece::Variable(Variable::Target)])
 }
 
-/// Whether the proxy itself responds.
+/// Returns true if the route has a response that the proxy makes: `redirect` or `respond`.
 fn has_response(section: &Table<'_>) -> bool {
     [&keys::ROUTE_REDIRECT as &dyn Entry, &keys::ROUTE_RESPOND]
         .iter()

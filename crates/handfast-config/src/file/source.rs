@@ -1,4 +1,4 @@
-//! How backends are reached: `source` and `[service.connect-through]`, read and checked against what is around them.
+//! The way to backends: `source` and `[service.connect-through]`, read and checked against the settings around them.
 
 use std::net::IpAddr;
 

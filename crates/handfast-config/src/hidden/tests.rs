@@ -1,4 +1,4 @@
-//! Which parts of which lines are hidden, and that no message has them.
+//! Tests of the parts that are hidden in lines, and that no message contains them.
 
 use super::*;
 use crate::{keys, parse, render};

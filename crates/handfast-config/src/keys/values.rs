@@ -3,7 +3,7 @@
 use crate::kind::{Backend, CommandLine, Count, FilePath, Switch, Text};
 use crate::schema::section;
 
-/// What others call a backend, a certificate, and its key.
+/// Words of other programs for a backend, a certificate, and its key.
 pub(super) const BACKEND_WORDS: &str = "connect upstream target server servers proxy-pass to forward remote";
 pub(super) const CERTIFICATE_WORDS: &str =
     "cert certs crt pem-file pem-dir pem ssl-certificate tls certificate-file chain";

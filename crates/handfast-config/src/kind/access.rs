@@ -43,7 +43,7 @@ impl ValueKind for RateLimit {
     }
 }
 
-/// Which requests are counted together.
+/// The key by which requests are counted together.
 pub(crate) struct RateKey;
 
 impl ValueKind for RateKey {
@@ -213,7 +213,7 @@ impl ValueKind for AuthPath {
     }
 }
 
-/// How many requests wait for a backend, and for how long.
+/// Number of requests that wait for a backend, and their timeout.
 pub(crate) struct Queue;
 
 impl ValueKind for Queue {
@@ -235,7 +235,7 @@ impl ValueKind for Queue {
     }
 }
 
-/// How the requests of a client are kept at one backend.
+/// Session affinity: a client's requests go to one backend.
 pub(crate) struct Sticky;
 
 impl ValueKind for Sticky {

@@ -181,7 +181,7 @@ impl ValueKind for Protocol {
     }
 }
 
-/// Whether an address can only be reached from this machine.
+/// Returns true if an address can only be reached from this machine.
 pub(crate) fn is_local(address: &Address) -> bool {
     match address {
         Address::Ip(address) => address.ip().is_loopback(),

@@ -82,9 +82,9 @@ fn file(text: &str, item: &Item<'_>, reading: &Reading<'_>) -> Result<PathBuf, F
     Ok(path)
 }
 
-/// Where the machine's syslog daemon listens, whichever it is.
+/// Socket of the machine's syslog daemon, independent of the implementation.
 const SYSLOG: &str = "/dev/log";
-/// Where systemd's journal takes entries in its own form (systemd.journal-fields(7)).
+/// Socket of systemd's journal for entries in its native format (systemd.journal-fields(7)).
 const JOURNAL: &str = "/run/systemd/journal/socket";
 
 pub(crate) struct LogTarget;

@@ -91,7 +91,7 @@ fn field_name(name: &str) -> Result<Box<str>, Fault> {
     }
 }
 
-/// Where requests are redirected.
+/// The target of a redirect.
 pub(crate) struct Redirect;
 
 /// `https`, or a target with a status.

@@ -18,9 +18,9 @@ const ALLOWED: &str = "`127.0.0.1:8080`, `[::1]:8080`, `backend.example:8080`, `
 /// Another site.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Site {
-    /// Whether it is reached with TLS (`https`).
+    /// True if it is reached with TLS (`https`).
     pub(crate) is_secure: bool,
-    /// What its requests have as `Host`: its name, and its port if that is not the scheme's.
+    /// The `Host` of its requests: its name, and its port if that is not the scheme's default.
     pub(crate) authority: String,
     target: Target,
 }
@@ -39,7 +39,7 @@ impl Site {
         Some(Written { value, span })
     }
 
-    /// Whether a text is meant as a URL.
+    /// Returns true if a text is meant as a URL.
     pub(crate) fn is_url(text: &str) -> bool {
         text.contains("://")
     }

@@ -1,4 +1,4 @@
-//! Which requests a route takes, and how many.
+//! Conditions and rate limits for the requests of a route.
 //!
 //! Made by `file/access.rs`, run by `handfast-proxy/src/http/gate.rs`.
 
@@ -31,7 +31,7 @@ pub struct RouteAccess {
 }
 
 impl RouteAccess {
-    /// Whether every request is taken.
+    /// Returns true if every request is accepted.
     pub fn is_open(&self) -> bool {
         *self == Self::default()
     }
@@ -51,29 +51,29 @@ pub struct BasicAuth {
     pub file: PathBuf,
     /// Printable ASCII without quotes.
     pub realm: Box<str>,
-    /// Whether backends receive the password.
+    /// True if backends receive the password.
     pub passes: bool,
 }
 
 /// A server that is asked about each request.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ForwardAuth {
-    /// Where it is, in plain text and HTTP/1.1.
+    /// Backends that are asked, in plain text and HTTP/1.1.
     pub to: Arc<[Backend]>,
     /// The path that it is asked for, with a query.
     pub path: Box<str>,
     /// Fields of its answer that the backend receives.
     pub copy: Vec<Box<str>>,
-    /// How long its answer may take to begin.
+    /// Timeout until its answer begins.
     pub timeout: Duration,
 }
 
 /// Servers that receive copies of requests.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Mirror {
-    /// Where they are, in plain text and HTTP/1.1.
+    /// Backends that receive the copies, in plain text and HTTP/1.1.
     pub to: Arc<[Backend]>,
-    /// Which share of the requests is copied.
+    /// Share of the requests that is copied.
     pub share: Share,
     /// Most bytes of content of one that is copied.
     pub content: usize,
@@ -94,12 +94,12 @@ impl Share {
         self.0
     }
 
-    /// Whether a draw is within it: a number that is evenly distributed over all values.
+    /// Returns true if a random number is within the share. `draw` is evenly distributed over all values.
     pub fn has(self, draw: u64) -> bool {
         draw % 10_000 < self.0.into()
     }
 
-    /// Whether a part of a whole is a larger share than this one.
+    /// Returns true if `part` is a larger share of `whole` than this one.
     pub fn is_exceeded_by(self, part: u64, whole: u64) -> bool {
         part.saturating_mul(10_000) > whole.saturating_mul(self.0.into())
     }
@@ -121,7 +121,7 @@ pub struct RequestRate {
     pub per: Duration,
     /// Requests that may be sent at once after a pause; not zero.
     pub burst: u32,
-    /// Which requests are counted together.
+    /// Key by which requests are counted together.
     pub by: RateKey,
     /// IPv4 clients with this number of equal leading bits are counted together; at most 32.
     pub prefix_v4: u8,
@@ -136,7 +136,7 @@ impl RequestRate {
     }
 }
 
-/// Which requests are counted together.
+/// Key by which requests are counted together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RateKey {
     /// Those of clients in one prefix.
@@ -147,7 +147,7 @@ pub enum RateKey {
     Field(Box<str>),
 }
 
-/// How the requests of a client are kept at one backend.
+/// Session affinity: a client's requests go to one backend.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Sticky {
     /// By a cookie.

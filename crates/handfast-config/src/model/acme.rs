@@ -13,9 +13,9 @@ pub(crate) const LETS_ENCRYPT_NAME: &str = "letsencrypt.org";
 /// The issuers that certificates are ordered from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Acme {
-    /// Where accounts and certificates are kept.
+    /// Folder of accounts and certificates.
     pub folder: PathBuf,
-    /// Where the key process keeps private keys; `None`: they are in `folder`.
+    /// Folder in which the key process stores private keys; `None`: they are in `folder`.
     pub key_folder: Option<PathBuf>,
     /// Issuers, best first; at least one.
     pub issuers: Vec<AcmeIssuer>,
@@ -23,7 +23,7 @@ pub struct Acme {
     pub contact: Vec<String>,
     /// The program that sets records in DNS.
     pub dns_command: Option<PathBuf>,
-    /// How names are proven, best first; at least one.
+    /// Methods to prove names, best first; at least one.
     pub challenges: Vec<AcmeChallenge>,
 }
 
@@ -35,7 +35,7 @@ impl Acme {
 }
 
 impl Config {
-    /// Whether only the key process needs this path: the process that serves must not reach it.
+    /// Returns true if only the key process needs this path. The serving process must not reach it.
     pub fn is_for_keys_alone(&self, path: &Path) -> bool {
         let folder = self.acme.as_ref().and_then(|acme| acme.key_folder.as_ref());
         folder.is_some_and(|folder| path.starts_with(folder))
@@ -47,7 +47,7 @@ impl Config {
 pub struct AcmeIssuer {
     /// The URL of its directory.
     pub directory: String,
-    /// Where an order is tried after a failure.
+    /// Directory of the staging environment, where an order is tried after a failure.
     pub staging: Option<String>,
     /// Its own name in DNS records.
     pub dns_name: Option<String>,
@@ -59,7 +59,7 @@ pub struct AcmeIssuer {
     pub external: Option<(String, PathBuf)>,
 }
 
-/// How a name is proven (`challenges`).
+/// Method to prove a name (`challenges`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AcmeChallenge {
     /// By a certificate on port 443.
@@ -81,7 +81,7 @@ impl AcmeChallenge {
         ("dns-01", Self::Dns01),
     ];
 
-    /// Whether it is a record in DNS.
+    /// Returns true if the proof is a record in DNS.
     pub(crate) fn is_dns(self) -> bool {
         matches!(self, Self::DnsPersist01 | Self::Dns01)
     }

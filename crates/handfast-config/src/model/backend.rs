@@ -24,12 +24,12 @@ pub enum Target {
 }
 
 impl Target {
-    /// Whether it is reached through a unix socket: it has no port and no family, and a connection to it no source address.
+    /// Returns true if the target is a unix socket or a program: it has no port and no family, and a connection to it no source address.
     pub fn is_unix(&self) -> bool {
         matches!(self, Self::Address(Address::Unix(_)) | Self::Program(_))
     }
 
-    /// Whether it is a program that is started for each connection.
+    /// Returns true if the target is a program that is started for each connection.
     pub fn is_program(&self) -> bool {
         matches!(self, Self::Program(_))
     }
@@ -49,11 +49,11 @@ impl fmt::Display for Target {
 /// One backend of a service or rule (`backend = …`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Backend {
-    /// Where it is. Each address of a name has the weight for itself.
+    /// Target of its connections. Each address of a name has the weight for itself.
     pub target: Target,
     /// Its share of the connections, in proportion to the others; 0: none.
     pub weight: u32,
-    /// Whether it is used only when no other one is up.
+    /// True if it is used only while no other one is up.
     pub backup: bool,
 }
 
@@ -64,7 +64,7 @@ impl From<Target> for Backend {
     }
 }
 
-/// How a backend is picked (`balance`); always by weight.
+/// Method of choosing a backend (`balance`); always by weight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Balance {
     /// One after the other.
@@ -92,7 +92,7 @@ impl Balance {
     }
 }
 
-/// Where connections to backends come from (`source`).
+/// Source addresses of connections to backends (`source`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Source {
     /// From the address that the kernel chooses by the route.
@@ -105,7 +105,7 @@ pub enum Source {
 }
 
 impl Source {
-    /// How many addresses of one family there are to dial from: `None`: as the kernel chooses; 0: the clients' own.
+    /// Number of source addresses of one family; `None`: the kernel chooses one; 0: the clients' own addresses.
     pub fn addresses(&self) -> Option<u64> {
         match self {
             Self::Route => None,
@@ -133,15 +133,15 @@ impl Source {
 /// The proxy that backends are reached through (`[service.connect-through]`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConnectThrough {
-    /// What it speaks.
+    /// Protocol of the proxy.
     pub kind: TunnelKind,
-    /// Where it is.
+    /// Address of the proxy.
     pub proxy: Target,
     /// The user to authenticate as, and the file with the password.
     pub login: Option<(String, PathBuf)>,
 }
 
-/// What a proxy on the way speaks (`type`).
+/// Protocol of a proxy on the way to backends (`type`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TunnelKind {
     /// HTTP CONNECT (RFC 9110 §9.3.6).

@@ -23,15 +23,15 @@ pub struct Cache {
     pub object: u64,
     /// The share of its age for which a response without a statement is fresh; `None`: it is not.
     pub heuristic: Option<Share>,
-    /// How much longer a stale response is served while the backend is asked.
+    /// Additional time for which a stale response is served while the backend is asked.
     pub while_revalidate: Duration,
-    /// How much longer a stale response is served where the backend sends an error.
+    /// Additional time for which a stale response is served if the backend sends an error.
     pub if_error: Duration,
     /// The same where no response comes from it.
     pub if_unreachable: Duration,
-    /// Whether responses with `Set-Cookie` are kept.
+    /// True if responses with `Set-Cookie` are stored.
     pub stores_set_cookie: bool,
-    /// Whether `Cache-Control` of requests counts.
+    /// True if `Cache-Control` of requests is obeyed.
     pub clients_decide: bool,
 }
 
@@ -43,7 +43,7 @@ pub struct PathPatterns {
 }
 
 impl PathPatterns {
-    /// Whether a path, without its query, fits one of them.
+    /// Returns true if a path, without its query, matches one of them.
     pub fn fit(&self, path: &str) -> bool {
         !self.written.is_empty() && self.set.is_match(path)
     }

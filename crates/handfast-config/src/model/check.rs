@@ -3,10 +3,10 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-/// How a service's backends are checked.
+/// Health checks of a service's backends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Check {
-    /// What is asked.
+    /// Request of a check.
     pub kind: CheckKind,
     /// From the beginning of one check to that of the next.
     pub interval: Duration,
@@ -31,7 +31,7 @@ pub enum CheckKind {
     Tls,
     /// An HTTP/1.1 request and the status of its answer.
     Http {
-        /// What is asked for.
+        /// Path that is requested.
         path: String,
         /// The `Host`; `None`: the backend as it is written.
         host: Option<String>,

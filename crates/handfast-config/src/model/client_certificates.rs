@@ -10,7 +10,7 @@ use handfast_tls::weak::Lists;
 
 use super::backend::Backend;
 
-/// Whether client certificates are requested.
+/// Policy for client certificates: off, requested or required.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ClientCertificates {
     /// Not requested.
@@ -24,13 +24,13 @@ pub enum ClientCertificates {
 /// The requirements for a client's certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientChecks {
-    /// Which certificates are valid.
+    /// Trust anchors: the certificates that are valid.
     pub trust: Trust<PathBuf>,
     /// Files and folders of revocation lists.
     pub crl: Vec<PathBuf>,
-    /// Whether clients are admitted where revocation lists are missing or expired.
+    /// Cases in which clients are admitted although revocation lists are missing or expired.
     pub lenience: Lenience,
-    /// Which clients with good certificates are admitted.
+    /// Conditions for clients with valid certificates.
     pub rules: Rules,
     /// Backends of clients that fail; `None`: they are refused.
     pub failed_to: Option<Arc<[Backend]>>,

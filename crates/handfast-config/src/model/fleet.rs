@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-/// How this machine joins its fleet.
+/// Settings for this machine as a member of its fleet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fleet {
     /// The fleet's name.

@@ -35,19 +35,19 @@ pub struct Http {
     pub min_rate: u32,
     /// Connections to backends that are kept for the next request.
     pub pool: PoolLimits,
-    /// How many requests each backend gets at once; `None`: any number.
+    /// Limit on concurrent requests of each backend; `None`: any number.
     pub concurrency: Option<Concurrency>,
     /// Streams that one HTTP/2 client may have open at once.
     pub streams: u32,
     /// Other backends that a request is tried with after a failure, where that is safe.
     pub retries: u32,
-    /// Whether a response with status 500 to 599, or none in time, counts as a failure of the backend.
+    /// True if a response with status 500 to 599, or none in time, counts as a failure of the backend.
     pub count_failures: bool,
     /// The share of a backend's requests that may fail in a time before it is marked down; `None`: any.
     pub failure_ratio: Option<Share>,
-    /// What is kept of responses; `None`: nothing.
+    /// Cache of responses; `None`: nothing is stored.
     pub cache: Option<Cache>,
-    /// What is changed in requests that take no route.
+    /// Changes to requests that match no route.
     pub rules: RequestRules,
     /// The routes, in the order written. The first one that matches serves a request; the service itself serves the rest.
     pub routes: Vec<RequestRoute>,
@@ -69,7 +69,7 @@ pub struct Concurrency {
     pub requests: u32,
     /// Requests that wait, for all backends of the service.
     pub queue: usize,
-    /// How long one waits.
+    /// Time for which one waits.
     pub wait: Duration,
 }
 
@@ -82,7 +82,7 @@ pub enum BackendVersion {
     Http2,
 }
 
-/// How the client is named to backends, and which clients are proxies that name their own.
+/// Fields that report the client to backends, and the clients that are proxies and report their own clients.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Forwarded {
     /// `X-Forwarded-For`, `X-Forwarded-Proto`, `X-Forwarded-Host`.
@@ -111,7 +111,7 @@ pub struct HttpTimeouts {
 pub struct PoolLimits {
     /// For each backend, over all worker threads; 0: none is kept.
     pub connections: usize,
-    /// How long one is kept.
+    /// Time for which an idle one is kept.
     pub idle: Duration,
     /// Requests after which one is closed.
     pub requests: u32,
@@ -132,17 +132,17 @@ pub struct RequestRoute {
     pub headers: Vec<(Box<str>, Option<Box<str>>)>,
     /// The share of the requests that match; `None`: all of them.
     pub share: Option<Share>,
-    /// What is done with a request that matches.
+    /// Action for a request that matches.
     pub action: RouteAction,
-    /// What is changed in it, and in its response.
+    /// Changes to the request and its response.
     pub rules: RequestRules,
-    /// What it must meet first.
+    /// Conditions that a request must meet first.
     pub access: RouteAccess,
-    /// Whether its responses are kept in the cache.
+    /// True if its responses are stored in the cache.
     pub is_cached: bool,
-    /// Where copies of its requests go.
+    /// Servers that receive copies of its requests.
     pub mirror: Option<Mirror>,
-    /// How the requests of a client are kept at one backend; `None`: they are not.
+    /// Session affinity of its requests to one backend; `None`: none.
     pub sticky: Option<Sticky>,
     /// Separate limits.
     pub limits: RouteLimits,
@@ -157,24 +157,24 @@ impl RequestRoute {
         }
     }
 
-    /// Whether it has no condition.
+    /// Returns true if it has no condition.
     pub(crate) fn matches_all(&self) -> bool {
         let lists = [self.hosts.len(), self.methods.len(), self.headers.len()];
         self.path.is_none() && self.share.is_none() && lists.iter().all(|length| *length == 0)
     }
 
-    /// Whether its requests go to backends.
+    /// Returns true if its requests go to backends.
     pub fn forwards(&self) -> bool {
         matches!(self.action, RouteAction::Inherit | RouteAction::Backends(..))
     }
 
-    /// Whether it has TLS of its own towards its backends.
+    /// Returns true if it has separate TLS settings towards its backends.
     pub(crate) fn has_backend_tls(&self) -> bool {
         matches!(self.action, RouteAction::Backends(_, Some(Some(_))))
     }
 }
 
-/// What a route does with a request.
+/// Action of a route for a request.
 #[derive(Clone, Debug, PartialEq)]
 #[expect(clippy::large_enum_variant, reason = "a configuration has few routes, and most have backends")]
 pub enum RouteAction {

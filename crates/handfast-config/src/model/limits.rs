@@ -27,11 +27,11 @@ pub struct Limits {
     pub unacknowledged: Duration,
     /// Idle time before the first TCP keep-alive probe, on both sides; zero: no probes.
     pub keepalive: Duration,
-    /// How often a backend's name is resolved again; zero: when its TTL ends.
+    /// Interval after which a backend's name is resolved again; zero: when its TTL ends.
     pub resolve: Duration,
     /// Failures in a row after which a backend is marked down.
     pub backend_failures: u32,
-    /// How long a backend that is marked down is not used before one connection tries it.
+    /// Time for which a backend that is marked down is not used, before one connection tries it.
     pub backend_retry: Duration,
 }
 
@@ -42,19 +42,19 @@ impl Limits {
     }
 }
 
-/// Which clients a service admits by address alone (`allow-clients`, `refuse-clients`, `[service.handshake-rate]`).
+/// Admission of clients to a service by address alone (`allow-clients`, `refuse-clients`, `[service.handshake-rate]`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Admission {
     /// Only these; empty: all.
     pub allow: Vec<Prefix>,
     /// None of these, even where `allow` has them.
     pub refuse: Vec<Prefix>,
-    /// How fast clients of one prefix may begin handshakes; `None`: as fast as they want.
+    /// Limit on the rate of handshakes that clients of one prefix begin; `None`: no limit.
     pub rate: Option<HandshakeRate>,
 }
 
 impl Admission {
-    /// Whether every client is admitted.
+    /// Returns true if every client is admitted.
     pub fn lets_everybody_in(&self) -> bool {
         self.allow.is_empty() && self.refuse.is_empty() && self.rate.is_none()
     }

@@ -1,10 +1,10 @@
-//! Where a configuration names files and folders, for messages about them.
+//! Places in a configuration that name files and folders, for messages about them.
 
 use std::path::{Path, PathBuf};
 
 use crate::problem::Place;
 
-/// Where the configuration names files and folders.
+/// Places where the configuration names files and folders.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Places(pub(crate) Vec<(PathBuf, Place)>);
 

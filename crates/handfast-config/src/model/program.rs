@@ -27,9 +27,9 @@ pub enum OnlyClient {
     Stdin,
     /// A program that is started with the process. Its standard input and output are the connection.
     Program {
-        /// Which one.
+        /// The program and its arguments.
         program: Program,
-        /// Whether it is started again when it has ended.
+        /// True if it is started again when it has ended.
         again: bool,
     },
 }

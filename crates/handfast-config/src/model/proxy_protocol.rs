@@ -1,4 +1,4 @@
-//! What a service takes of PROXY headers, and what it sends (`[service.proxy-protocol]`).
+//! PROXY headers that a service accepts, and those that it sends (`[service.proxy-protocol]`).
 
 use std::fmt;
 
@@ -10,9 +10,9 @@ use handfast_wire::proxy_header::Version;
 pub struct ProxyProtocol {
     /// Clients that must send a header before anything else; others must not send one.
     pub accept_from: Vec<ProxySender>,
-    /// What is sent to backends before anything else; `None`: nothing.
+    /// Version of the header that is sent to backends before anything else; `None`: no header.
     pub send: Option<Version>,
-    /// What is sent to a backend of the client's certificate.
+    /// Parts of the client's certificate that are sent to a backend.
     pub client_certificate: SentCertificate,
 }
 
@@ -37,7 +37,7 @@ impl fmt::Display for ProxySender {
 /// The part of the client's certificate in a header of version 2 (`client-certificate`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SentCertificate {
-    /// Whether there was one.
+    /// Only the fact that there was one, or not.
     #[default]
     Off,
     /// Its subject's Common Name.

@@ -1,15 +1,15 @@
-//! What a route changes in requests and responses, and responses that the proxy makes.
+//! Changes of a route to requests and responses, and responses that the proxy makes.
 
 use std::fmt;
 
-/// What a route changes.
+/// Changes of a route to requests and responses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RequestRules {
     /// Fields of the request, towards the backend.
     pub request: Vec<FieldRule>,
     /// Fields of the response, towards the client; also of responses that the proxy makes.
     pub response: Vec<FieldRule>,
-    /// What takes the place of the route's `path` in the target that the backend receives. It starts with `/`.
+    /// Replacement for the route's `path` in the target that the backend receives. It starts with `/`.
     pub new_path: Option<Box<str>>,
 }
 
@@ -28,7 +28,7 @@ impl RequestRules {
         })
     }
 
-    /// Whether nothing is changed.
+    /// Returns true if nothing is changed.
     pub fn is_empty(&self) -> bool {
         self.request.is_empty() && self.response.is_empty() && self.new_path.is_none()
     }
@@ -39,11 +39,11 @@ impl RequestRules {
 pub struct FieldRule {
     /// The field's name, as it is written.
     pub name: Box<str>,
-    /// What becomes of it.
+    /// Change to the field.
     pub change: FieldChange,
 }
 
-/// What becomes of a field.
+/// Change to a field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FieldChange {
     /// It is removed.
@@ -74,11 +74,11 @@ pub struct Template(pub Vec<Piece>);
 pub enum Piece {
     /// A text as it is.
     Text(Box<str>),
-    /// What is known of the request. Nothing, where it is not known.
+    /// A property of the request. Empty if it is not known.
     Variable(Variable),
 }
 
-/// What is known of a request.
+/// Properties of a request that a template can contain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Variable {
     /// The client's address, without a port.
@@ -131,7 +131,7 @@ impl Variable {
 }
 
 impl Template {
-    /// Whether it has something of the client's certificate.
+    /// Returns true if it contains properties of the client's certificate.
     pub fn tells_certificates(&self) -> bool {
         let tells = |piece: &Piece| {
             matches!(piece, Piece::Variable(Variable::ClientSubject | Variable::ClientFingerprint))

@@ -11,10 +11,10 @@ use super::{
     RouteLimits, Service, ServiceRule,
 };
 
-/// How clients are served for which one rule, or no rule, decides.
+/// Settings for the clients that one rule decides about, or that match no rule.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Route {
-    /// Where their TLS ends.
+    /// The way their connections are served: TLS that ends here, passed through, or plain text.
     pub clients: Clients,
     /// TLS with them; `None` where it does not end here. Routes with equal settings share one value.
     pub tls: Option<Arc<RouteTls>>,
@@ -33,7 +33,7 @@ pub struct RouteTls {
     pub policy: Policy,
     /// Application protocols offered by ALPN, best first.
     pub alpn: Vec<String>,
-    /// How client certificates are checked.
+    /// Policy for client certificates.
     pub client_certificates: ClientCertificates,
 }
 

@@ -16,13 +16,13 @@ use super::client_certificates::ClientCertificates;
 pub struct Tls {
     /// Certificates: files and folders, in the order written.
     pub certificates: Vec<CertificateEntry>,
-    /// What to do for a name that no certificate covers.
+    /// Action for a name that no certificate covers.
     pub unknown_name: UnknownName,
     /// Versions, suites, groups.
     pub policy: Policy,
     /// Application protocols offered by ALPN, best first; empty: ALPN is not answered.
     pub alpn: Vec<String>,
-    /// How client certificates are checked.
+    /// Policy for client certificates.
     pub client_certificates: ClientCertificates,
     /// Session tickets.
     pub tickets: Tickets,
@@ -46,20 +46,20 @@ pub enum CertificateEntry {
     Acme {
         /// The folder of their files.
         folder: PathBuf,
-        /// Where the key process keeps their keys; `None`: each is in the file of its certificate.
+        /// Folder in which the key process stores their keys; `None`: each key is in the file of its certificate.
         key_folder: Option<PathBuf>,
         /// Names, wildcards and addresses, in lower case.
         names: Vec<String>,
     },
     /// A throwaway certificate for localhost, made at start.
     Throwaway {
-        /// Where the CA's certificate is written for clients to trust.
+        /// File to which the CA's certificate is written, for clients to trust.
         ca_file: PathBuf,
     },
 }
 
 impl CertificateEntry {
-    /// What is to be read; `None`: it is in no file.
+    /// Files and folders to read; `None`: the certificate is in no file.
     pub fn on_disk(&self) -> Option<Box<dyn source::CertificateSource>> {
         match self.clone() {
             Self::File { certificate, key, ocsp } => Some(Box::new(Files { certificate, key, ocsp })),
@@ -88,11 +88,11 @@ pub struct Policy {
 pub struct Tickets {
     /// Tickets sent after a full TLS 1.3 handshake, and one after a resumption; 0 turns resumption off, in TLS 1.2 too.
     pub per_handshake: u8,
-    /// Where the keys are kept; a file keeps them over restarts and machines.
+    /// Source of the keys; a file keeps them over restarts and machines.
     pub key_source: KeySource,
-    /// How long one key encrypts new tickets.
+    /// Time for which one key encrypts new tickets.
     pub rotate: Duration,
-    /// How long a ticket is accepted.
+    /// Lifetime of a ticket.
     pub lifetime: Duration,
 }
 
@@ -114,20 +114,20 @@ pub enum MissingCloseNotify {
     End,
 }
 
-/// What clients speak before they ask for TLS, or backends before they are asked (`starttls`, `starttls-name`).
+/// Protocol that clients, or backends, speak before TLS is requested on the same connection (`starttls`, `starttls-name`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Starttls {
     /// The protocol.
     pub protocol: Protocol,
-    /// What we call ourselves in it, or in XMPP towards a backend the domain that is asked for; `None`: the machine's name, or
-    /// that of the backend.
+    /// This proxy's name in it, or in XMPP towards a backend the requested domain; `None`: the name of the machine, or that of the
+    /// backend.
     pub name: Option<String>,
 }
 
 /// TLS towards the backends (`[service.backend-tls]`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BackendTls {
-    /// What is asked of a backend's certificate.
+    /// Checks of a backend's certificate.
     pub verify: BackendVerification,
     /// PEM file of the authorities that may sign it; `None`: those that this machine trusts.
     pub ca: Option<PathBuf>,
@@ -145,15 +145,15 @@ pub struct BackendTls {
     pub policy: Policy,
     /// The protocol in which TLS is requested, and this proxy's name in it; `None`: TLS from the first byte.
     pub starttls: Option<Starttls>,
-    /// Whether its certificate may be revoked.
+    /// Checks whether its certificate was revoked.
     pub revocation: BackendRevocation,
-    /// Whether sessions are resumed.
+    /// True if sessions are resumed.
     pub resumption: bool,
-    /// What a backend's FIN without close_notify is taken for.
+    /// Meaning of a backend's FIN without close_notify.
     pub missing_close_notify: MissingCloseNotify,
 }
 
-/// What is asked of a backend's certificate (`verify`).
+/// Checks of a backend's certificate (`verify`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BackendVerification {
     /// A trusted authority signed it, it is for the name, and its key is pinned if there are pins.
@@ -169,13 +169,13 @@ pub enum BackendVerification {
 }
 
 impl BackendVerification {
-    /// Whether the certificate must be for a name.
+    /// Returns true if the certificate must be valid for a name.
     pub fn asks_for_name(self) -> bool {
         matches!(self, Self::Full | Self::CommonName)
     }
 }
 
-/// What is asked of the OCSP response that a backend sends with its certificate (`revocation`).
+/// Checks of the OCSP response that a backend sends with its certificate (`revocation`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BackendRevocation {
     /// Nothing.

@@ -3,7 +3,7 @@
 use super::super::{FlagInput, from_flags, parse};
 use super::*;
 
-/// What is shown for a text that is not right.
+/// Output for a text with problems.
 fn shown(text: &str) -> String {
     let problems = match parse("handfast.toml", text, &|_| false) {
         Ok((_, warnings)) => warnings,

@@ -8,7 +8,7 @@ fn folder() -> &'static Path {
     Path::new("/etc/handfast")
 }
 
-/// What is wrong, what is allowed and the hint, in one text.
+/// The problem and the hint, in one text.
 fn words(fault: &Fault) -> String {
     format!("{} | {}", fault.what, fault.hint.as_deref().unwrap_or("-"))
 }

@@ -59,7 +59,7 @@ fn config() -> Config {
     config
 }
 
-/// What is said of a target by the service at this index; empty where it does not listen on the port.
+/// The explanation of a target by the service at this index; empty if that service does not listen on the port.
 fn of(index: usize, target: &str) -> String {
     let target = target.parse().expect("a target");
     explain_host(&config().services[index], &target, &[]).unwrap_or_default()

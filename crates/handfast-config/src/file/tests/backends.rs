@@ -12,7 +12,7 @@ fn read_backends(backends: &str) -> Vec<Backend> {
     good(&service(backends, "")).services[0].backends.to_vec()
 }
 
-/// What is said of the last lines, errors and warnings.
+/// Messages about the last lines, errors and warnings.
 fn told(backends: &str, more: &str) -> Vec<String> {
     let problems = match read(&service(backends, more)) {
         Ok((_, warnings)) => warnings,

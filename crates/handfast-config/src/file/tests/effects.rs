@@ -141,9 +141,9 @@ const MODES: &[Mode] = &[
 struct Row {
     section: &'static str,
     key: &'static str,
-    /// What is written in place of the key's own line with its example.
+    /// Line in place of the key's usual line with its example.
     line: &'static str,
-    /// What the section, and others, need beside it.
+    /// Lines that the section, and others, need beside it.
     with: Lines,
     /// For each mode: `+` it has an effect, `=` it is what the mode has already, `!` an error says that it has none, `?` a warning
     /// does, `x` it is refused for another reason.
@@ -629,7 +629,7 @@ fn text(mode: &Mode, row: &Row, line: Option<&str>) -> String {
     text
 }
 
-/// What comes of a key in a mode; with the text that was read.
+/// The outcome of a key in a mode, with the text that was read.
 fn outcome(mode: &Mode, row: &Row, example: &str) -> (char, String) {
     let line = if row.line.is_empty() { format!("{} = {example}", row.key) } else { row.line.to_owned() };
     let with = text(mode, row, Some(&line));

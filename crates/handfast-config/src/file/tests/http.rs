@@ -17,7 +17,7 @@ fn http(lines: &str) -> Http {
     good(&shop(lines)).services.remove(0).http.expect("it is in HTTP mode")
 }
 
-/// What is said of a text: severity, line, the message and the hint.
+/// Messages about a text: severity, line, the message and the hint.
 fn told(text: &str) -> Vec<String> {
     let problems = read(text).map_or_else(|problems| problems, |(_, warnings)| warnings);
     let words = |problem: &Problem| {
@@ -578,7 +578,7 @@ fn routes_that_take_every_request_need_no_backend_behind_them() {
     }
 }
 
-/// Where no request goes to a backend, settings about backends are errors; a route with a backend needs them.
+/// Settings about backends are errors if no request goes to a backend; a route with a backend needs them.
 #[test]
 fn settings_about_backends_need_some() {
     let text = |lines: &str, route: &str| {

@@ -21,7 +21,7 @@ fn host(rules: &RequestRules) -> Vec<String> {
     rules.request.iter().filter_map(set).collect()
 }
 
-/// What is said of a text: the line and the message.
+/// Messages about a text: the line and the message.
 fn told(text: &str) -> Vec<String> {
     let problems = read(text).expect_err("it is wrong");
     problems.iter().map(|problem| format!("{} {}", problem.line(), problem.what)).collect()

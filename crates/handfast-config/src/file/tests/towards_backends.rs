@@ -1,9 +1,9 @@
-//! What is spoken on the way to backends: STARTTLS, and proxies; what cannot be meant.
+//! Protocols on the way to backends: STARTTLS, and proxies; and combinations that are refused.
 
 use super::super::super::model::{ConnectThrough, Target, TunnelKind};
 use super::*;
 
-/// What is said of a service with these lines, errors and warnings.
+/// Messages about a service with these lines, errors and warnings.
 fn told(lines: &str) -> Vec<String> {
     let problems = match read(&format!("{WEB}{lines}\n")) {
         Ok((_, warnings)) => warnings,

@@ -1,4 +1,4 @@
-//! What is wrong with a file, where it is said to be, and with which cure.
+//! Mistakes in a file: the place and the hint of each message.
 
 use super::super::super::problem::{Place, Problem};
 use super::{WEB, good, read};
@@ -26,7 +26,7 @@ fn one_wrong_value_is_reported_with_its_place_and_cure() {
     }
 }
 
-/// What is added to a good file, and the one problem that it makes.
+/// Lines that are added to a good file, and the one problem that they cause.
 const ONE_WRONG: &[(&str, &str)] = &[
     // Names of keys and sections.
     (

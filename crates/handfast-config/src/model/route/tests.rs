@@ -1,4 +1,4 @@
-//! What rules inherit, over every combination of what they can set.
+//! Settings that rules inherit, over every combination of those that they can set.
 
 use super::*;
 use crate::model::Target;
