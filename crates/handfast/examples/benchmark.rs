@@ -1,4 +1,4 @@
-//! What the benchmark needs beside the program itself: many certificates, a TLS echo without a proxy, and a yardstick.
+//! Tools that the benchmark needs beside the program itself: many certificates, a TLS echo without a proxy, and a yardstick.
 //!
 //! ```text
 //! benchmark certificates FOLDER 10000        # 00000.pem …, each a chain of one and its key, ECDSA P-256

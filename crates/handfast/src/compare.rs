@@ -22,7 +22,7 @@ const LARGEST: u64 = 1 << 30;
 /// Most runs of a side.
 const RUNS: usize = 100;
 
-/// What `handfast compare` does.
+/// Runs `handfast compare`.
 pub(crate) fn compare(words: &CompareWords) -> ExitCode {
     let ((name_a, paths_a), (name_b, paths_b)) = sides(words);
     let (a, b) = match (reports("A", &paths_a), reports("B", &paths_b)) {
@@ -100,7 +100,7 @@ enum SideError {
     File { side: &'static str, path: PathBuf, error: FileError },
 }
 
-/// Why a file is not a report.
+/// Reason why a file is not a report.
 #[derive(Debug)]
 enum FileError {
     Io(io::Error),

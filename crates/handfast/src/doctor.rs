@@ -29,7 +29,7 @@ const USUAL: usize = 100;
 /// A certificate of a configuration with fewer days left is reported.
 const DAYS: u32 = 21;
 
-/// What `handfast doctor` does.
+/// Runs `handfast doctor`.
 pub(crate) fn doctor(words: &DoctorWords) -> ExitCode {
     match &words.topic {
         None => told(&words.output, || machine(words).map(with_json)),
@@ -79,7 +79,8 @@ fn read(path: &Path) -> Result<(ConfigSource, ResourceDemand), Refusal> {
     Ok((source, ResourceDemand::from(&config)))
 }
 
-/// Whether the proxy could serve it here, whether it fits the machine, and problems of its keys and certificates.
+/// Examines whether the proxy could serve the configuration here and whether it fits the machine, and
+/// its keys and certificates for problems.
 fn fits(
     source: &ConfigSource,
     demand: ResourceDemand,

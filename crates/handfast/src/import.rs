@@ -15,7 +15,7 @@ use crate::talk;
 use crate::talk::print;
 use crate::words::import::{ImportFrom, ImportWords};
 
-/// What `handfast import` does.
+/// Runs `handfast import`.
 pub(crate) fn import(words: &ImportWords) -> ExitCode {
     let folder = std::env::current_dir().unwrap_or_default();
     let (imported, from) = match &words.from {
@@ -67,7 +67,7 @@ pub(crate) fn import(words: &ImportWords) -> ExitCode {
     }
 }
 
-/// Whether a proxy on this machine would start with the result; reports what `handfast check` reports.
+/// Returns true if a proxy on this machine would start with the result; reports the problems that `handfast check` reports.
 fn is_served(imported: &Imported, file: PathBuf) -> bool {
     let config = imported.config.clone();
     let convert = move |_: &Path| Ok((config.clone(), String::new()));

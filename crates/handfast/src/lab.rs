@@ -24,7 +24,7 @@ use crate::talk;
 use crate::talk::print;
 use crate::words::lab::{EngineWord, Experiment, HandshakeWords, LabWords};
 
-/// What `handfast lab` does.
+/// Runs `handfast lab`.
 pub(crate) fn lab(words: &LabWords) -> ExitCode {
     match &words.experiment {
         None => command(words),
@@ -43,7 +43,7 @@ fn inside() -> Result<Inside, ExitCode> {
     }
 }
 
-/// What `handfast lab -- COMMAND` does.
+/// Runs `handfast lab -- COMMAND`.
 fn command(words: &LabWords) -> ExitCode {
     // Also parsed outside the network, so that a mistake is reported once, before the network is made.
     let wanted = match wanted(words) {
@@ -63,7 +63,7 @@ fn command(words: &LabWords) -> ExitCode {
     }
 }
 
-/// What `handfast lab handshake` does.
+/// Runs `handfast lab handshake`.
 fn handshake(words: &HandshakeWords) -> ExitCode {
     let wanted = match handshake_wanted(words) {
         Ok(wanted) => wanted,
@@ -158,7 +158,7 @@ fn of_options(words: &LabWords) -> Result<Plan, LabError> {
     Plan::of_one_link(&link, server.map(|server| (server, words.server_port)), words.seed)
 }
 
-/// Whether a file could be written. It is created at the end, so that a killed lab leaves no partial file.
+/// Checks that a file can be written. It is created at the end, so that a killed lab leaves no partial file.
 fn can_be_kept(option: &str, path: Option<&Path>) -> Result<(), String> {
     let tried = path.map(Output::prepare).transpose();
     tried.map(drop).map_err(|what| format!("{option}: {what}"))

@@ -52,7 +52,7 @@ pub(crate) use wanted::{Mistakes, bus, wanted};
 /// The target that is none.
 const DOCTOR: &str = "doctor";
 
-/// What `handfast load` does.
+/// Runs `handfast load`.
 pub(crate) fn load(words: &LoadWords) -> ExitCode {
     if words.target.as_deref() == Some(DOCTOR) {
         return doctor(words);
@@ -125,9 +125,9 @@ fn asked(words: &LoadWords) -> Result<Wanted, Refusal> {
 /// The outputs of a report.
 struct Kept {
     outputs: Outputs,
-    /// Whether an output other than the text goes to standard output.
+    /// True if an output other than the text goes to standard output.
     taken: bool,
-    /// Whether the live figures were all written.
+    /// Result of writing the live figures to the end.
     closed: Result<(), OutputError>,
 }
 

@@ -37,7 +37,7 @@ const MOST_NAMED: u64 = 10;
 /// The prefix of proxy messages; in a journal they are between the lines of the access log.
 const OURS: &[u8] = b"handfast: ";
 
-/// What `handfast log` does.
+/// Runs `handfast log`.
 pub(crate) fn log(words: &LogWords) -> ExitCode {
     let files = match files(words) {
         Ok(files) => files,

@@ -45,7 +45,7 @@ const MOST_TARGETS: usize = 100_000;
 /// Bytes of a file with certificates or a key.
 const MOST_PEM_BYTES: u64 = 16 << 20;
 
-/// What `handfast explain` does.
+/// Runs `handfast explain`.
 pub(crate) fn explain(words: &ExplainWords) -> ExitCode {
     match words.topic.as_deref().map(topics::explain) {
         None => print(&format!("Topics:\n{}", topics::list()), true),
@@ -54,7 +54,7 @@ pub(crate) fn explain(words: &ExplainWords) -> ExitCode {
     }
 }
 
-/// What `handfast probe` does.
+/// Runs `handfast probe`.
 pub(crate) fn probe(words: &ProbeWords) -> ExitCode {
     if let Some(file) = &words.from_pcap {
         return captured::captured(file, words);
@@ -306,7 +306,7 @@ impl Prepared {
     }
 }
 
-/// Where the time was spent, by the proxy's counters since `before`.
+/// Attributes the time of the connections to both ends, by the proxy's counters since `before`.
 fn both_ends(status: &AdminAddress, before: &Counted, report: &Report) -> BothEnds {
     let after = status.settled(before, &report.seen);
     after.map_or_else(
@@ -337,7 +337,7 @@ fn tell(target: &Target, failure: &Trouble, voice: &Voice) {
     voice.say(format!("handfast: probe {target}: {failure}"));
 }
 
-/// Whether JSON goes to standard output, so that text goes to standard error; and the text's style.
+/// Returns true if JSON goes to standard output, so that text goes to standard error; and the text's style.
 fn style(words: &ProbeWords) -> (bool, Style) {
     let on_output = words.output.json.as_deref().is_some_and(|path| path.as_os_str() == "-");
     let terminal = if on_output { io::stderr().is_terminal() } else { io::stdout().is_terminal() };

@@ -25,7 +25,7 @@ const LARGEST: u64 = 1 << 20;
 /// Bytes of the fixed part of version 2.
 const FIXED: usize = 16;
 
-/// What `handfast proxy-header` does.
+/// Runs `handfast proxy-header`.
 pub(crate) fn proxy_header(words: &ProxyHeaderWords) -> ExitCode {
     let bytes = match bytes_of(&words.input) {
         Ok(bytes) => bytes,
@@ -48,7 +48,7 @@ pub(crate) fn proxy_header(words: &ProxyHeaderWords) -> ExitCode {
     ExitCode::from(1)
 }
 
-/// Why bytes contain no header.
+/// Reason why bytes contain no header.
 enum Bad<'a> {
     NotWhole(&'a [u8]),
     /// The first byte that is in neither signature, counted from 1.
@@ -89,7 +89,7 @@ fn of_signature(bytes: &[u8]) -> usize {
     common(b"PROXY ").max(common(b"\r\n\r\n\0\r\nQUIT\n"))
 }
 
-/// Why there are no bytes to parse.
+/// Reason why there are no bytes to parse.
 #[derive(Debug)]
 enum NoBytes {
     Io(String, io::Error),

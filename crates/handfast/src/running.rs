@@ -19,7 +19,7 @@ use crate::words::running::{CONFIGURATION, RunningWords};
 
 /// The admin address of a proxy that was not configured otherwise.
 pub(crate) const USUAL_ADDRESS: &str = "127.0.0.1:7643";
-/// How long an answer may take: a proxy answers a reload after 30 seconds at the latest.
+/// Timeout of an answer: a proxy answers a reload after 30 seconds at the latest.
 const TIMEOUT: Duration = Duration::from_secs(35);
 /// The intervals of checks and reports while a proxy stops.
 const LOOK: Duration = Duration::from_millis(100);
@@ -125,7 +125,7 @@ pub(crate) fn token_of(words: &RunningWords) -> Result<Option<Token>, ExitCode> 
     }
 }
 
-/// Where the proxy is asked. **Errors**: reported, with the exit code.
+/// Returns the admin address of the proxy. **Errors**: reported, with the exit code.
 pub(crate) fn status_of(words: &RunningWords) -> Result<AdminAddress, ExitCode> {
     let wrong = |what: &str| {
         talk::err(what.trim_end());

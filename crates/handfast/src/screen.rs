@@ -14,11 +14,11 @@ pub(crate) type Line = ratatui::text::Line<'static>;
 /// The capabilities of the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Look {
-    /// Whether with colors.
+    /// True to show colors.
     pub(crate) color: bool,
-    /// Whether more than ASCII is shown.
+    /// True to show more than ASCII.
     pub(crate) unicode: bool,
-    /// Whether on a terminal, which can show letters bold and inverse.
+    /// True on a terminal, which can show bold and inverse text.
     pub(crate) terminal: bool,
 }
 
@@ -148,7 +148,7 @@ pub(crate) fn curve(figures: &[f64], width: usize, unicode: bool) -> String {
     shown.iter().map(height).collect()
 }
 
-/// Whether this is a terminal that can move its cursor.
+/// Returns true if this is a terminal that can move its cursor.
 pub(crate) fn is_screen(stream: &impl io::IsTerminal) -> bool {
     stream.is_terminal() && std::env::var("TERM").is_ok_and(|term| !term.is_empty() && term != "dumb")
 }

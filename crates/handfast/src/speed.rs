@@ -25,7 +25,7 @@ const LINES: Duration = Duration::from_secs(4);
 /// Columns of a terminal of unknown size.
 const USUAL: u16 = 80;
 
-/// What `handfast speed` does.
+/// Runs `handfast speed`.
 pub(crate) fn speed(words: &SpeedWords) -> ExitCode {
     // First, since a report that cannot be written is useless.
     let output = match words.json.as_deref().map(Output::prepare).transpose() {

@@ -22,7 +22,7 @@ const TIMEOUT: Duration = Duration::from_secs(4);
 const LONGEST: usize = 64 << 20;
 /// Most lines of an answer that are shown: a reload can find many problems.
 const LINES: usize = 100;
-/// How long the proxy may take to count our last connections.
+/// Time limit for the proxy to count our last connections.
 const SETTLING: Duration = Duration::from_secs(2);
 
 /// The admin address of a proxy.
@@ -145,7 +145,7 @@ impl AdminAddress {
     }
 }
 
-/// What answered, without terminal control characters in its texts and without numbers that overflow a sum.
+/// The received answer, without terminal control characters in its texts and without numbers that overflow a sum.
 #[derive(Debug)]
 pub(crate) enum Seen {
     /// A proxy.
@@ -199,7 +199,7 @@ fn tame(json: &mut Value) {
     }
 }
 
-/// What both ends are compared by.
+/// Returns the counters by which both ends are compared.
 fn counted(status: &Status) -> Counted {
     let sum = |times: &Distribution| Sum { count: times.count(), seconds: times.sum_seconds() };
     let mut counted = Counted::default();

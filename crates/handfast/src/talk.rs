@@ -31,7 +31,7 @@ pub(crate) use stamp::Stamp;
 
 /// Lines that may wait for a slow reader.
 const QUEUE: usize = 1024;
-/// How long the last lines may take when the program ends.
+/// Time limit for the last lines when the program ends.
 const FAREWELL: Duration = Duration::from_secs(1);
 
 /// Writes text to standard error, without what a terminal obeys but colours; a missing reader is ignored.

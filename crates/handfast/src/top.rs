@@ -46,7 +46,7 @@ const QUEUE: usize = 16;
 /// From one question to the next where the first answer has no rates yet.
 const MOMENT: Duration = Duration::from_secs(1);
 
-/// What happens.
+/// Events that the program handles.
 enum News {
     Answer(Answer),
     Terminal(Event),
@@ -54,10 +54,10 @@ enum News {
     End(u8),
 }
 
-/// When it was asked, with what answered, or why nothing did.
+/// Time of a request, and its answer or the error.
 type Answer = (f64, Result<Seen, String>);
 
-/// What `handfast top` does.
+/// Runs `handfast top`.
 pub(crate) fn top(words: &TopWords) -> ExitCode {
     match status_of(words).and_then(|status| if words.once { once(&status) } else { live(status, words) }) {
         Ok(code) => code,

@@ -109,7 +109,7 @@ pub(crate) fn check(words: &CheckWords) -> ExitCode {
     print(&verdict, good)
 }
 
-/// Whether the proxy that runs with a configuration is ready: for the health check of a container without other programs.
+/// Asks the proxy that runs with a configuration whether it is ready: for the health check of a container without other programs.
 fn ready(source: &ConfigSource) -> ExitCode {
     let address = match source.admin_address(color()) {
         Ok(Some(address)) => address,
@@ -174,7 +174,7 @@ fn exit(outcome: Outcome) -> ExitCode {
     }
 }
 
-/// Whether no option names a service.
+/// Returns true if no option names a service.
 fn is_bare(from: &From) -> bool {
     from.config.is_none()
         && from.listen.is_empty()
@@ -222,7 +222,7 @@ fn say_what_to_try(ca_file: &std::path::Path) {
     ));
 }
 
-/// Whether messages on standard error have colors.
+/// Returns true if messages on standard error have colors.
 pub(crate) fn color() -> bool {
     wants_color(io::stderr().is_terminal())
 }

@@ -15,7 +15,7 @@ use crate::talk::print;
 use crate::verbs::color;
 use crate::words::worker::{WorkerVerb, WorkerWords};
 
-/// What `handfast worker` does.
+/// Runs `handfast worker`.
 pub(crate) fn worker(words: WorkerWords) -> ExitCode {
     if let Some(WorkerVerb::Setup(setup)) = words.setup {
         let fleet = setup.fleet.unwrap_or_else(|| BusAddress::new("").fleet);

@@ -16,7 +16,7 @@ use crate::talk;
 use crate::talk::print;
 use crate::words::lab::sockets::SocketsWords;
 
-/// What `handfast lab sockets` does.
+/// Runs `handfast lab sockets`.
 pub(crate) fn sockets(words: &SocketsWords) -> ExitCode {
     if words.list {
         return print(&list(), true);

@@ -31,9 +31,9 @@ use crate::words::load::OutputWords;
 
 /// Lines that wait for a slow reader: an hour of them, a few megabytes. Further lines are dropped, and counted.
 const WAITING: usize = 3600;
-/// How long the last lines may take after the run.
+/// Time limit for the last lines after the run.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// How long one request for a page may take.
+/// Timeout of one request for a page.
 const ASKING: Duration = Duration::from_secs(5);
 /// Requests at once; more wait in the listener's queue.
 const AT_ONCE: usize = 16;
@@ -52,7 +52,7 @@ pub(crate) struct Broadcast {
     live: Option<Live>,
 }
 
-/// What is served.
+/// The pages of the HTTP server.
 #[derive(Clone, Debug, Default)]
 struct Pages {
     metrics: String,
@@ -178,7 +178,7 @@ impl Closing {
     }
 }
 
-/// Whether the lines go to standard output, so that the text must go elsewhere.
+/// Returns true if the lines go to standard output, so that the text must go elsewhere.
 pub(crate) fn takes_standard_output(words: &OutputWords) -> bool {
     words.live_json.as_deref().is_some_and(is_standard_output)
 }

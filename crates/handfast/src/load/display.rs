@@ -30,9 +30,9 @@ enum Shown {
 pub(crate) struct Display {
     voice: Voice,
     kind: Shown,
-    /// Whether the report will replace the picture.
+    /// True if the report will replace the picture.
     replaced: bool,
-    /// Whether a run has begun before: the steps of a search are prepared alike.
+    /// True if a run has begun before: the steps of a search are prepared alike.
     begun: bool,
     progress: Progress,
 }
@@ -115,7 +115,7 @@ fn kind(quiet: bool, screen: bool, color: bool, unicode: bool) -> Shown {
     }
 }
 
-/// Whether the locale's letters are UTF-8's; the first of these variables that is set decides (locale(7)).
+/// Returns true if the locale's character encoding is UTF-8; the first of these variables that is set decides (locale(7)).
 pub(crate) fn unicode(variable: impl Fn(&'static str) -> String) -> bool {
     let locale = ["LC_ALL", "LC_CTYPE", "LANG"].map(variable).into_iter().find(|value| !value.is_empty());
     locale.is_some_and(|locale| {

@@ -28,7 +28,7 @@ pub(crate) fn exit_code(report: &Report) -> u8 {
     if missed || found_none || short { MISSED } else { 0 }
 }
 
-/// Why the exit code is not 0, in a line, for a user that does not see the report; `None` if it is 0.
+/// Reason for an exit code that is not 0, in a line, for a user that does not see the report; `None` if it is 0.
 pub(crate) fn warning(report: &Report) -> Option<String> {
     let code = exit_code(report);
     let missed = report.limits.iter().filter(|limit| !limit.held);

@@ -15,7 +15,7 @@ use handfast_report::{Report, csv, to_html, to_json};
 
 use crate::words::load::OutputWords;
 
-/// Why an output cannot be written or served.
+/// Reason why an output cannot be written or served.
 #[derive(Debug)]
 pub(crate) enum OutputError {
     /// A file cannot be made or written.
@@ -117,12 +117,12 @@ impl Outputs {
         if wrong.is_empty() { Ok(Self(ready)) } else { Err(OutputError::Several(wrong)) }
     }
 
-    /// Whether there are no outputs.
+    /// Returns true if there are no outputs.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whether one of them takes standard output, so that the text must go elsewhere.
+    /// Returns true if one of them uses standard output, so that the text must go elsewhere.
     pub(crate) fn take_standard_output(&self) -> bool {
         self.0.iter().any(|(_, output)| matches!(output.place, Place::StandardOutput))
     }

@@ -35,7 +35,7 @@ pub(crate) struct Task {
     pub(crate) broadcast: Broadcast,
 }
 
-/// How it ended.
+/// The end of a run.
 pub(crate) enum Ended {
     /// With a report, also after an early end: then with the exit code of the request.
     Report(Box<Report>, Option<u8>),

@@ -43,7 +43,7 @@ impl Signals {
     }
 }
 
-/// Whether this process has an open terminal (tty(4)).
+/// Returns true if this process has an open terminal (tty(4)).
 fn has_terminal() -> bool {
     File::open("/dev/tty").is_ok()
 }

@@ -169,13 +169,13 @@ pub(crate) fn sources(text: &str) -> Result<Vec<IpAddr>, ValueError> {
 /// A target.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Aim {
-    /// What to connect to.
+    /// Target to connect to.
     pub(crate) target: Target,
     /// `Host` or `:authority`, and path with query; `None` for TLS alone.
     pub(crate) http: Option<(String, String)>,
 }
 
-/// What follows a scheme and `://`. A scheme is the same in capitals (RFC 3986 §3.1).
+/// The text that follows a scheme and `://`. A scheme is the same in capitals (RFC 3986 §3.1).
 fn after_scheme<'t>(text: &'t str, scheme: &str) -> Option<&'t str> {
     let (found, rest) = text.split_once("://")?;
     found.eq_ignore_ascii_case(scheme).then_some(rest)

@@ -97,7 +97,7 @@ impl Mistakes {
         }
     }
 
-    /// Whether there are no mistakes.
+    /// Returns true if there are no mistakes.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -24,7 +24,7 @@ pub(super) enum Entry {
     Request(Box<Request>),
     /// This number of lines is missing at this place.
     Loss {
-        /// When it was written, in seconds since 1970.
+        /// Time of writing, in seconds since 1970.
         time: f64,
         lines: u64,
         because: String,
@@ -34,7 +34,7 @@ pub(super) enum Entry {
 /// A connection that has ended; unknown values are empty or zero.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Connection {
-    /// When it was accepted, in seconds since 1970.
+    /// Time of accept, in seconds since 1970.
     pub(super) accepted: f64,
     pub(super) client: String,
     pub(super) service: String,
@@ -69,17 +69,17 @@ impl Connection {
         self.handshake + self.connect
     }
 
-    /// When it ended, in seconds since 1970.
+    /// Returns the time of its end, in seconds since 1970.
     pub(super) fn ended(&self) -> f64 {
         self.accepted + self.duration()
     }
 
-    /// Whether it did not close cleanly. A cause of a newer version counts as a failure, so that it is shown.
+    /// Returns true if it did not close cleanly. A cause of a newer version counts as a failure, so that it is shown.
     pub(super) fn has_failed(&self) -> bool {
         Cause::named(&self.cause).is_none_or(Cause::is_failure)
     }
 
-    /// Why it ended, as on the status page; `None` for a cause of a newer version.
+    /// Returns the reason for its end, as on the status page; `None` for a cause of a newer version.
     pub(super) fn sentence(&self) -> Option<String> {
         sentence(&self.cause, &self.side)
     }

@@ -6,18 +6,18 @@ use super::entry::{Connection, Entry, address};
 use super::request::Request;
 use crate::words::log::OnlyWords;
 
-/// What connections and requests have in common.
+/// Fields that connections and requests have in common.
 struct Common<'a> {
     failed: bool,
     cause: &'a str,
     service: &'a String,
     client: &'a str,
     backend: &'a String,
-    /// What `--slow` is compared with.
+    /// Duration that `--slow` is compared with.
     seconds: f64,
 }
 
-/// Whether an entry is selected.
+/// Returns true if an entry is selected.
 pub(super) fn wants(only: &OnlyWords, entry: &Entry) -> bool {
     match entry {
         Entry::Loss { time, .. } => is_within(only, *time),

@@ -96,12 +96,12 @@ impl Tail {
         Ok(())
     }
 
-    /// Whether the path leads to it; a path that leads nowhere at the moment is no other file.
+    /// Returns true if the path leads to this file; a path that leads nowhere at the moment is no other file.
     fn is_at(&self, path: &Path) -> bool {
         std::fs::metadata(path).map_or(true, |metadata| (metadata.dev(), metadata.ino()) == self.identity)
     }
 
-    /// Whether it was truncated (copytruncate): it is shorter, or has grown again with other bytes at the last position.
+    /// Returns true if it was truncated (copytruncate): it is shorter, or has grown again with other bytes at the last position.
     fn was_cut(&self) -> io::Result<bool> {
         let length = self.file.metadata()?.len();
         if length <= self.read {

@@ -23,7 +23,7 @@ pub(super) fn read_file(path: &Path, take: &mut Take<'_>) -> Result<(), Trouble>
     read(file, take)
 }
 
-/// Why reading ended early.
+/// Reason why reading ended early.
 #[derive(Debug)]
 pub(super) enum Trouble {
     /// The source.

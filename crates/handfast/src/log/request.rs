@@ -9,7 +9,7 @@ use super::entry::{seconds, text};
 /// A request that has ended; unknown values are empty or zero.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Request {
-    /// When its head was complete, in seconds since 1970.
+    /// Time at which its head was complete, in seconds since 1970.
     pub(super) begun: f64,
     pub(super) client: String,
     pub(super) service: String,
@@ -26,10 +26,10 @@ pub(super) struct Request {
     pub(super) from_client: u64,
     pub(super) to_client: u64,
     pub(super) backend: String,
-    /// Whether its backend connection was reused; `None`: it had none.
+    /// True if its backend connection was reused; `None`: it had none.
     pub(super) reused: Option<bool>,
     pub(super) retries: u64,
-    /// Why no backend answered it completely; empty: one did.
+    /// Reason why no backend answered it completely; empty: one did.
     pub(super) step: String,
     pub(super) side: String,
     pub(super) cause: String,
@@ -75,17 +75,17 @@ impl Request {
         self.connect + self.answer
     }
 
-    /// When it ended, in seconds since 1970.
+    /// Returns the time of its end, in seconds since 1970.
     pub(super) fn ended(&self) -> f64 {
         self.begun + self.connect + self.answer + self.relay
     }
 
-    /// Whether no backend answered it completely, for a reason that is a failure. A cause of a newer version is one.
+    /// Returns true if no backend answered it completely, for a reason that is a failure. A cause of a newer version is one.
     pub(super) fn has_failed(&self) -> bool {
         !self.cause.is_empty() && Cause::named(&self.cause).is_none_or(Cause::is_failure)
     }
 
-    /// Whether it names this host; the port does not count.
+    /// Returns true if its host is this one; the port does not count.
     pub(super) fn has_host(&self, name: &str) -> bool {
         let bare = self.host.rsplit_once(':').map_or("", |(bare, _)| bare);
         [self.host.as_str(), bare].iter().any(|host| host.eq_ignore_ascii_case(name))

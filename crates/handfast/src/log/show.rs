@@ -75,7 +75,7 @@ fn stamp(seconds: f64) -> String {
     format!("{month} {}.{:03}", utc.time_of_day(), ((seconds - whole) * 1_000.0).round().min(999.0) as u64)
 }
 
-/// Why it failed; the name comes last, since it may be long.
+/// Describes the failure of a connection; the name comes last, since it may be long.
 fn failed(connection: &Connection) -> String {
     let sentence = connection.sentence().map(|sentence| format!(": {sentence}")).unwrap_or_default();
     let mut text = format!("{} {}{sentence}", plain(&connection.step), plain(&connection.cause));
@@ -147,7 +147,7 @@ fn answered(request: &Request, room: usize) -> String {
     format!("{}{rest}", requested(request, left))
 }
 
-/// Why no backend answered it completely.
+/// Describes the reason why no backend answered a request completely.
 fn failed_request(request: &Request) -> String {
     let sentence =
         sentence(&request.cause, &request.side).map(|text| format!(": {text}")).unwrap_or_default();

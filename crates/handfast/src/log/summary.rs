@@ -38,7 +38,7 @@ pub(super) struct Summary {
     requests: Requests,
 }
 
-/// When the first and the last one ended; `None`: there was none.
+/// End times of the first and the last entry; `None`: there was none.
 #[derive(Debug, Default)]
 pub(super) struct Range(Option<(f64, f64)>);
 

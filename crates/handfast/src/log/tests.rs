@@ -19,7 +19,7 @@ const SERVED: &str = r#"{"time":"2026-11-21T22:00:40.688Z","service":"web","clie
 const LOSS: &str = r#"{"time":"2026-11-21T22:00:41.000Z","dropped_lines":7,"because":"write: No space left on device (os error 28)"}"#;
 const PLAIN: Look = Look { columns: Some(120), color: false };
 
-/// What was written, for a test that looks at it.
+/// Writer that keeps the text, for a test that examines it.
 #[derive(Clone, Default)]
 struct Paper(Rc<RefCell<Vec<u8>>>);
 
@@ -50,7 +50,7 @@ fn words(arguments: &[&str]) -> LogWords {
     }
 }
 
-/// What is shown of a text, and how many of its lines were skipped.
+/// The output for a text, and the number of its lines that were skipped.
 fn shown(arguments: &[&str], text: &[u8]) -> (String, u64) {
     let (words, paper) = (words(arguments), Paper::default());
     let mut reader = Reader::new(&words, Box::new(paper.clone()));

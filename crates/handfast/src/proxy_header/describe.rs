@@ -88,7 +88,7 @@ fn name(number: u8) -> String {
     format!("{name} (0x{number:02x})")
 }
 
-/// Whether the value of a type is text.
+/// Returns true if the value of a type is text.
 const fn is_text(number: u8) -> bool {
     matches!(number, tlv::ALPN | tlv::AUTHORITY | tlv::NETNS | tlv::SSL_VERSION..=tlv::SSL_SIG_SCHEME)
 }

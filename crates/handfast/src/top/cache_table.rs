@@ -13,7 +13,7 @@ use crate::screen::{Line, Look, Pieces, Shade};
 /// Requests each second: from the cache, for which a backend was asked, all.
 type Rates = [Option<f64>; 3];
 
-/// What is shown of the requests of all caches; nothing without a cache.
+/// Line about the requests of all caches; `None` without a cache.
 pub(super) fn line(pair: &Pair<'_>, label: Line) -> Option<Line> {
     let each = pair.now.caches.iter().map(|cache| requests(pair, cache));
     let [from_it, asked, every] =

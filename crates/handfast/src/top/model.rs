@@ -1,4 +1,4 @@
-//! What is known and what was chosen: the proxy's last two moments or how a run stands, and what keys have done.
+//! State of the display: the last two samples of the proxy or the state of a run, and the effects of keys.
 //!
 //! In: answers and keys. Out: what `picture.rs` draws. Pure: the time comes with each answer.
 
@@ -22,7 +22,7 @@ const PAGE: usize = 10;
 /// Tables that either has at most.
 const MOST: usize = tables::TABLES.len();
 
-/// What is shown.
+/// Subject of the display: a proxy or a run.
 pub(super) enum View<'m> {
     Proxy(Pair<'m>),
     Run(&'m Run),
@@ -46,7 +46,7 @@ impl View<'_> {
     }
 }
 
-/// What a key asks of the program.
+/// Request of a key to the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wish {
     Nothing,
@@ -61,11 +61,11 @@ pub(crate) struct Model {
     before: Option<Sample>,
     /// In place of a proxy.
     run: Option<Box<Run>>,
-    /// When there was the last news, of whatever kind.
+    /// Time of the last answer, good or bad.
     pub(super) time: f64,
     /// Since when the proxy does not answer, and why.
     pub(super) lost: Option<(f64, String)>,
-    /// When another process took the place of this one.
+    /// Time at which another process replaced the previous one, and the process id of the previous one.
     pub(super) replaced: Option<(f64, u32)>,
     /// New connections for each second.
     pub(super) curve: Vec<f64>,
@@ -99,7 +99,7 @@ impl Model {
         }
     }
 
-    /// What is shown; `None` before the first answer.
+    /// The current subject of the display; `None` before the first answer.
     pub(super) fn view(&self) -> Option<View<'_>> {
         let run = self.run.as_deref().map(View::Run);
         run.or_else(|| self.pair().map(View::Proxy))
@@ -109,7 +109,7 @@ impl Model {
         self.now.as_ref().map(|now| Pair { now, before: self.before.as_ref() })
     }
 
-    /// Whether there are rates.
+    /// Returns true if there are rates.
     pub(crate) fn has_rates(&self) -> bool {
         self.before.is_some() || self.run.is_some()
     }

@@ -25,7 +25,7 @@ use crate::screen::{Line, Look, Pieces, Shade, curve};
 /// Lines of what needs attention first, where the terminal has this many rows.
 const REASON: usize = 3;
 const HIGH: usize = 20;
-/// How long the line is shown that another process answers.
+/// Time, in seconds, for which the replacement of a process is shown.
 const TOLD: f64 = 60.0;
 
 const HELP: [&str; 8] = [
@@ -263,7 +263,7 @@ fn of_requests(pair: &Pair<'_>, label: Line) -> Option<Line> {
     Some(line.and(format!("{} 5xx", errors.map_or("–".to_owned(), percent)), shade))
 }
 
-/// Where is asked, over what the rates are, and what has happened to the process.
+/// Line with the address, the interval of the rates, and lost connections, pauses or a replacement of the process.
 fn where_and_when(model: &Model, over: &str, (process, more): (u32, &str)) -> Line {
     let line = Line::of(model.address.as_str(), Shade::Faint);
     if let Some((since, why)) = &model.lost {
@@ -299,7 +299,7 @@ fn resumed_share(pair: &Pair<'_>) -> String {
     }
 }
 
-/// What most of the failures between both moments were.
+/// The most frequent failure between both samples.
 fn most_often(pair: &Pair<'_>) -> String {
     let Some(before) = pair.before else { return String::new() };
     let of_requests = pair.now.services.iter().flat_map(|service| {
@@ -322,7 +322,7 @@ fn most_often(pair: &Pair<'_>) -> String {
     most.map_or(String::new(), |(_, sentence)| format!("  mostly: {sentence}"))
 }
 
-/// Where the time of handshakes goes.
+/// Shares of the phases in the time of handshakes.
 fn phases(pair: &Pair<'_>, mut line: Line, width: usize, look: Look) -> Line {
     let of = |sample: &Sample| sample.handshakes_of(|_| true);
     let times: RecentTimes = of(pair.now).since(&pair.before.map(of).unwrap_or_default());

@@ -13,7 +13,7 @@ use super::tables::{block, column, counts, figures, known, plain, stacked, words
 use crate::load::live::{of_cpu, of_starved};
 use crate::screen::{Line, Look, Pieces, Shade};
 
-/// What makes a table.
+/// Function that makes a table.
 type Make = fn(&Run, Look) -> Table;
 
 /// The tables with their names, short ones too, in the order of their keys.
@@ -90,7 +90,7 @@ fn threads(run: &Run, look: Look) -> Table {
     }
 }
 
-/// Where the time of what ended in the newest second went.
+/// Shares of the steps in the time of the transactions that ended in the newest second.
 pub(super) fn path(run: &Run, line: Line, width: usize, look: Look) -> Line {
     let steps = PATH.map(|name| run.steps.iter().find(|step| step.name == name));
     let sums = steps.map(|step| step.map_or(0.0, |step| step.mean_ns * step.count as f64));

@@ -8,7 +8,7 @@ use handfast_observe::metrics::{HandshakeSnapshot, ServiceSnapshot, Snapshot, Th
 /// One moment of a proxy.
 #[derive(Clone)]
 pub(crate) struct Sample {
-    /// When it was requested, by our clock; zero is the start of this program.
+    /// Time of its request, by our clock; zero is the start of this program.
     pub(crate) at: f64,
     pub(crate) status: Status,
 }
@@ -98,7 +98,7 @@ impl Sample {
         known.map(|known| known.listen.join(" ")).unwrap_or_default()
     }
 
-    /// Whether both are of one process, so that its counters can be compared.
+    /// Returns true if both samples are of one process, so that its counters can be compared.
     pub(crate) fn is_same_process(&self, other: &Self) -> bool {
         (self.process.pid, self.process.started) == (other.process.pid, other.process.started)
     }

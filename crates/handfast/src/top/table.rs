@@ -14,7 +14,7 @@ const SENTENCE: usize = 40;
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Cell {
     pub(super) line: Line,
-    /// What it is sorted by; `None`: its text.
+    /// Sort key; `None`: its text.
     pub(super) key: Option<f64>,
 }
 
@@ -40,7 +40,7 @@ pub(super) struct Table {
     pub(super) rows: Vec<Vec<Cell>>,
 }
 
-/// How a table is sorted: by which column (`None`: as it comes), and whether the other way round.
+/// Sort order of a table: by which column (`None`: as it comes), and whether it is reversed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Order {
     pub(super) column: Option<usize>,

@@ -23,11 +23,11 @@ use crate::screen::{Line, Look, Pieces, Shade};
 pub(super) const ATTENTION: usize = 7;
 /// Columns of a bar.
 const BAR: usize = 24;
-/// What the parts of a handshake are called.
+/// Names of the phases of a handshake.
 pub(super) const PHASE_WORDS: [&str; PHASES.len()] = ["hello", "crypto", "client", "queue"];
 const DAY: Duration = Duration::from_secs(86_400);
 
-/// What makes a table.
+/// Function that makes a table.
 type Make = fn(&Pair<'_>, Look) -> Table;
 
 /// The tables with their names, and shorter ones for a line of 80 columns, in the order of their keys.
@@ -63,7 +63,7 @@ impl Pair<'_> {
         self.before.map(|before| self.now.at - before.at).filter(|seconds| *seconds > 0.0)
     }
 
-    /// How many came each second, of a count that was `before`; none where it went back.
+    /// Returns the increase for each second of a counter that was `before`; 0 if it went back, `None` without an earlier value.
     pub(super) fn rate(&self, now: u64, before: Option<u64>) -> Option<f64> {
         Some(now.saturating_sub(before?) as f64 / self.over()?)
     }

@@ -27,7 +27,7 @@ pub(crate) struct CompareWords {
     pub(crate) json: Option<PathBuf>,
 }
 
-/// What follows the options.
+/// Text of `--help` after the options.
 pub(crate) const AFTER_HELP: &str = "\
 Exit codes:
   0  the reports could be read, whatever the answer is

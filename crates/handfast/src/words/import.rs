@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-/// What `--help` ends with.
+/// Text at the end of `--help`.
 pub(crate) const AFTER_HELP: &str = "\
 Examples:
   handfast import stunnel /etc/stunnel/stunnel.conf -o handfast.toml

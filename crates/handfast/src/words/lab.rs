@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
-/// What `--help` ends with.
+/// Text at the end of `--help`.
 pub(crate) const AFTER_HELP: &str = "\
 COMMAND runs on the host `client`. --server starts another command on the host `server`, at the other end of the link, waits
 until it listens, and ends it when COMMAND has ended. Both names can be used as addresses (IPv4; client6 and server6 are those
@@ -122,7 +122,7 @@ pub(crate) enum Experiment {
     Handshake(HandshakeWords),
 }
 
-/// What `handfast lab handshake --help` ends with.
+/// Text at the end of `handfast lab handshake --help`.
 const HANDSHAKE_AFTER_HELP: &str = "\
 Servers: handfast (this program), nginx, haproxy, stunnel4, openssl.
 

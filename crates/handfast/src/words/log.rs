@@ -11,7 +11,7 @@ use handfast_text::suggest::did_you_mean;
 
 use crate::log::moment;
 
-/// What `--help` ends with.
+/// Text at the end of `--help`.
 pub(crate) const AFTER_HELP: &str = "\
 A line has: the time of accept (UTC), client, service, then either
   TLS version and whether the session was resumed, time of the handshake and of connecting to the backend together, bytes to the

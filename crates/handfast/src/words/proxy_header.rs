@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-/// What `--help` ends with.
+/// Text at the end of `--help`.
 pub(crate) const AFTER_HELP: &str = "\
 Examples:
   handfast proxy-header capture.bin

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-/// What `--help` ends with.
+/// Text at the end of `--help`.
 pub(crate) const AFTER_HELP: &str = "\
 Keys: digits, a, b, c or Tab choose a table, < and > the column that it is sorted by, r reverses the
 order, / filters the rows, p pauses, arrows move, ? explains, q or Ctrl-C ends.

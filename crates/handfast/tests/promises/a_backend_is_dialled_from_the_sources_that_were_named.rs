@@ -27,7 +27,7 @@ fn tells_the_source_on(listener: TcpListener) -> Backend {
     })
 }
 
-/// Where the backend sees a client's connection come from.
+/// The source address of a client's connection, as the backend sees it.
 fn source(client: &mut Client) -> IpAddr {
     client.send(b"who?");
     let answer = client.read_exactly(ANSWER);

@@ -63,7 +63,7 @@ fn version_1_comes_with_the_first_bytes() {
     stage.is_quiet();
 }
 
-/// Where the backend speaks first, the header does not wait for the client.
+/// The header does not wait for the client if the backend speaks first.
 #[test]
 fn a_silent_client_is_told_of_too() {
     let (stage, first) = sending("v1");

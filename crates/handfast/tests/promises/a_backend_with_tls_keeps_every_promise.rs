@@ -19,7 +19,7 @@ use super::support::record::Record;
 use super::support::secured::{Secured, first_flight, server};
 use super::support::*;
 
-/// What the client speaks.
+/// Protocol of the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
     /// TLS, which ends at the proxy and begins again there.
@@ -66,13 +66,13 @@ impl Front {
         }
     }
 
-    /// What the log says of a client.
+    /// The log record of a client.
     fn record_of(&self, own: SocketAddr) -> Record {
         let own = own.to_string();
         self.proxy.record(&own, |record| record.text("client") == own)
     }
 
-    /// What the log says of a client that gets nothing but an abort.
+    /// The log record of a client that receives only an abort.
     fn refused(&self) -> Record {
         if let Ok(mut client) = self.try_client() {
             let (bytes, end) = client.read_to_end();
@@ -118,7 +118,7 @@ enum Caller {
     Plain(TcpStream),
 }
 
-/// How a client's stream ended.
+/// The end of a client's stream.
 #[derive(Debug, PartialEq, Eq)]
 enum End {
     Order,
@@ -308,7 +308,7 @@ fn a_backend_that_ends_without_close_notify_has_cut_off_its_client() {
     });
 }
 
-/// How a backend's handshake stalls: which part of its flight comes, and how fast.
+/// Stalls a backend's handshake: sends half of its flight, or all of it slowly, byte by byte (`drips`).
 fn stalling(config: &Arc<ServerConfig>, peer: &mut Peer, drips: bool) {
     let flight = first_flight(peer, config);
     if !drips {

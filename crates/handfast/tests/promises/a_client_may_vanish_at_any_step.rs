@@ -8,7 +8,7 @@ use super::support::client::dial;
 use super::support::hello::Hello;
 use super::support::*;
 
-/// How it goes.
+/// The way in which a client leaves.
 #[derive(Clone, Copy, Debug)]
 enum Way {
     Fin,

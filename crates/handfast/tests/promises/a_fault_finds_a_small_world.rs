@@ -2,7 +2,7 @@
 //! configuration of the start named some and nowhere else, which a reload that needs more reports, with the remedy; and serving needs
 //! nothing of what is refused, so that the log does not mention the sandbox in normal operation.
 //!
-//! What a thread in the sandbox must not do is tested in `handfast-net/src/sys/sandbox/tests.rs`, by the code that puts it there.
+//! Tests of forbidden system calls are in `handfast-net/src/sys/sandbox/tests.rs`, beside the code that puts a thread into the sandbox.
 
 use std::collections::HashMap;
 
@@ -23,7 +23,7 @@ fn threads(proxy: &Proxy, field: &str) -> HashMap<String, u32> {
     tasks.flatten().filter_map(of).collect()
 }
 
-/// What it said of its sandbox.
+/// Messages of the proxy about its sandbox.
 fn said_of_it(proxy: &Proxy) -> Vec<String> {
     proxy.talk.so_far().into_iter().filter(|line| line.contains("sandbox")).collect()
 }
@@ -34,7 +34,7 @@ fn is_served(proxy: &Proxy) {
     client.finish();
 }
 
-/// Why there is no sandbox here; `None` when there is.
+/// Reason why there is no sandbox here; `None` when there is.
 fn missing(proxy: &Proxy) -> Option<String> {
     said_of_it(proxy).into_iter().find(|line| line.contains("served without"))
 }

@@ -9,7 +9,7 @@ use rustls::{AlertDescription, ClientConfig};
 use super::support::certificates::{Authority, KeyKind};
 use super::support::*;
 
-/// What four such clients may cost the proxy in all. It was thirty seconds.
+/// CPU time that four such clients may cost the proxy in all. It was thirty seconds.
 const COST: Duration = Duration::from_millis(500);
 
 /// A service that requires client certificates, and a plain one beside it.

@@ -10,9 +10,9 @@ use super::support::fleet::Fleet;
 use super::support::skip::needs;
 use super::support::*;
 
-/// How soon a loss must be noticed.
+/// Time limit to notice a loss.
 const NOTICED: Duration = Duration::from_secs(3);
-/// What a machine that is busy with other tests may add, and a transaction in flight that is waited for.
+/// Allowance for a machine that is busy with other tests, and for a transaction in flight that is waited for.
 const SLACK: Duration = Duration::from_secs(3);
 /// Longer than a worker may go on without a word from its coordinator.
 const LONGER_THAN_A_LEASE: Duration = Duration::from_secs(6);

@@ -37,7 +37,7 @@ fn start_small(scene: &Scene, size: &str) -> (Proxy, PathBuf, String) {
     (proxy, seen, old)
 }
 
-/// Whether this test can mount.
+/// Returns true if this test can mount.
 fn can_mount() -> bool {
     run("unshare", &["--mount", "mount", "-t", "tmpfs", "tmpfs", "/mnt"], b"").code == Some(0)
 }

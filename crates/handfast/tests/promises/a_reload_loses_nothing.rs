@@ -48,7 +48,7 @@ fn under_load() {
 
 /// Signals sent by a thousand reloads, one after the other as fast as each is confirmed.
 const THOUSAND: usize = 1_000;
-/// What a thousand reloads may leave behind, for the allocator's sake: a kibibyte for each would be a leak.
+/// Bytes that a thousand reloads may leave behind, for the allocator's sake: a kibibyte for each would be a leak.
 const LEFT: u64 = 512 << 10;
 
 #[test]

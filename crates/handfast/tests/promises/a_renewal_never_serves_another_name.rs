@@ -38,7 +38,7 @@ fn problems(stage: &Stage, kind: &str) -> f64 {
     stage.proxy.metrics().sum("handfast_certificate_file_problems", &[("service", "web"), ("kind", kind)])
 }
 
-/// Whether monitoring sees that something is wrong with certificate files.
+/// Returns true if monitoring sees that something is wrong with certificate files.
 fn is_alarmed(stage: &Stage) -> bool {
     stage.proxy.metrics().sum("handfast_last_reload_successful", &[]) < 0.5
 }

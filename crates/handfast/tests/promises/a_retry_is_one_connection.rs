@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 use super::support::network::{Rules, in_a_network_of_its_own};
 use super::support::*;
 
-/// How long an attempt lasts that gets no answer. Below a second the kernel sends one SYN for it, so SYNs are attempts.
+/// Timeout of an attempt without an answer. Below a second the kernel sends one SYN for it, so SYNs are attempts.
 const CONNECT: Duration = Duration::from_millis(300);
-/// How long a backend is not used after that.
+/// Time for which a backend is not used after that.
 const PAUSE: Duration = Duration::from_millis(300);
 /// Clients that come one after the other, so many at a time.
 const CLIENTS: usize = 12;

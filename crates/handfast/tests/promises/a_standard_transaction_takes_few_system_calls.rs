@@ -4,8 +4,8 @@
 use super::support::tracer::{Calls, Tracer, needs_tracing};
 use super::support::*;
 
-/// What each makes itself: eighteen. One in a hundred has its bytes in two parts where the machine is busy; a call more in each would
-/// be 19.
+/// Calls of each transaction itself: eighteen. One in a hundred has its bytes in two parts where the
+/// machine is busy; a call more in each would be 19.
 const OWN: f64 = 18.1;
 /// With its share of waiting and of looking for new connections. On a quiet machine it is below twenty.
 const CALLS: f64 = 21.5;

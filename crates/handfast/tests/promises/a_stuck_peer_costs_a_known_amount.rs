@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 use super::support::http2::*;
 use super::support::*;
 
-/// What may be kept for one direction of one connection.
+/// Bytes that may be kept for one direction of one connection.
 const EACH: u64 = 64 << 10;
-/// What a crowd of connections may cost beside: the allocator's rounding, TLS state, the counters.
+/// Additional bytes for each of many connections: the allocator's rounding, TLS state, the counters.
 const BESIDE: u64 = 24 << 10;
 const TUNNELS: usize = 50;
 

@@ -10,7 +10,7 @@ use super::support::fleet::{Fleet, Worker};
 use super::support::folder::Folder;
 use super::support::skip::needs;
 
-/// How long a coordinator waits for workers, and what a busy machine may add.
+/// Time for which a coordinator waits for workers, and an allowance for a busy machine.
 const GATHERED: Duration = Duration::from_secs(10 + 3);
 
 #[test]

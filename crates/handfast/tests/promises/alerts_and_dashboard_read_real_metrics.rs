@@ -72,7 +72,7 @@ impl Prometheus {
         serde_json::from_str(&answer.body).unwrap_or_else(|error| panic!("{path}: {error}: {}", answer.body))
     }
 
-    /// How many series an expression has now.
+    /// Number of series that an expression has now.
     fn series(&self, expression: &str) -> usize {
         let encoded: String = expression.bytes().map(|byte| format!("%{byte:02x}")).collect();
         let answer = self.get(&format!("/api/v1/query?query={encoded}"));

@@ -19,11 +19,11 @@ const MOST: u64 = 3_000;
 const FEWEST: u64 = 300;
 /// Descriptors that other tests of this process may need meanwhile.
 const FOR_OTHERS: u64 = 1_000;
-/// What is promised for each.
+/// Bytes of memory that are promised for each.
 const BYTES: u64 = 9 << 9;
-/// When the youngest connection is past everything that a young one is in for, and its keys' contexts are gone.
+/// Time after which the youngest connection has left every state of a new one, and its keys' contexts are freed.
 const SETTLED: Duration = Duration::from_millis(3500);
-/// How long the proxy is watched doing nothing, and what it may do then: 1 % of a CPU.
+/// Time for which the idle proxy is watched; it may use 1 % of a CPU meanwhile.
 const WATCHED: Duration = Duration::from_secs(2);
 
 #[test]

@@ -27,7 +27,7 @@ fn stage(heading: &str) -> Stage {
     })
 }
 
-/// What openssl says of the response that it got, in one version.
+/// Report of openssl about the response that it received, in one version.
 fn heard(stage: &Stage, version: &str) -> String {
     let address = stage.proxy.address().to_string();
     let arguments = ["s_client", "-connect", &address, "-servername", "localhost", "-status", version];

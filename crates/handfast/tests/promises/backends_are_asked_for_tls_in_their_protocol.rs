@@ -146,7 +146,7 @@ fn scripted(words: &'static [&'static [u8]]) -> Backend {
     })
 }
 
-/// What an attacker on the path could do: remove the offer, answer no, or append data to the yes.
+/// Attacks that are possible on the path: remove the offer, answer no, or append data to the yes.
 #[test]
 fn who_does_not_offer_it_or_speaks_behind_its_yes_is_not_used() {
     let yes: &[u8] = b"220 go ahead\r\n";

@@ -10,7 +10,7 @@ use super::support::skip::needs;
 use super::support::tools;
 use super::support::*;
 
-/// What a backend has at once, and had at most; and whether it answers.
+/// Requests of a backend now and at most, and whether it answers.
 #[derive(Default)]
 struct Load {
     now: AtomicUsize,

@@ -54,7 +54,7 @@ impl Files {
     }
 }
 
-/// What becomes of one connection: an answer, or the reason and its detail.
+/// The outcome of one connection: an answer, or the reason and its detail.
 fn outcome(proxy: &Proxy) -> Result<(), String> {
     let before = proxy.records().len();
     let mut answer = [0; 6];

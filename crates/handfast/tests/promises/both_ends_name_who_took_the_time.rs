@@ -12,7 +12,7 @@ use super::support::load::Load;
 use super::support::tools::handfast;
 use super::support::*;
 
-/// How late the backend is.
+/// Delay of the backend.
 const LATE: Duration = Duration::from_millis(60);
 
 /// A backend that answers each request late: with what came, or as HTTP.

@@ -83,7 +83,7 @@ impl Files {
         files
     }
 
-    /// Whether a client with this certificate gets an answer.
+    /// Returns true if a client with this certificate receives an answer.
     fn is_served(&self, address: SocketAddr, client: &str) -> bool {
         let target = address.to_string();
         let words = self.path(&format!(

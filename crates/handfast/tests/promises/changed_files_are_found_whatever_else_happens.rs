@@ -24,7 +24,7 @@ fn publish(folder: &Folder, name: &str, release: usize, text: &str) {
     fs::rename(aside, folder.file("live")).expect("it is ours");
 }
 
-/// What the sandbox must let it read: the link leads elsewhere each time.
+/// Permits the sandbox to read the folder: the link leads elsewhere each time.
 fn reaches(folder: &Folder, config: Config) -> Config {
     config.set("process", "sandbox-folders", format!("[{:?}]", folder.path().display().to_string()))
 }
@@ -89,7 +89,7 @@ fn the_last_of_two_changes_is_served_whatever_the_pause_between_them() {
     manager.finish();
 }
 
-/// What a client gets of a backend that shows a certificate for localhost by the usual authority.
+/// Returns true if a client is served by a backend that has a certificate for localhost by the usual authority.
 fn is_trusted(proxy: &Proxy) -> bool {
     // Or the failures would add up to a backend that is down.
     pause(Duration::from_millis(20));

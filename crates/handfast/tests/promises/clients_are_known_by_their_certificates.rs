@@ -301,7 +301,7 @@ fn who_fails_is_served_elsewhere_and_never_here() {
     assert_eq!(served(&proxy, &config), fake(true));
 }
 
-/// What OpenSSL's own CA makes: a CA, `alice` and `mallory`, who is revoked.
+/// Makes files by OpenSSL's own CA: a CA, `alice` and `mallory`, which is revoked.
 fn openssl_ca(folder: &Folder) {
     let script = "set -e
         openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout ca.key -out ca.pem -subj /CN=ca -days 30

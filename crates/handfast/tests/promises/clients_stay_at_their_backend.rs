@@ -16,7 +16,7 @@ fn named(name: &'static str) -> impl Fn(&mut Peer) + Send + Sync + 'static {
     }
 }
 
-/// What curl shows of a response.
+/// Output of curl for a response.
 fn curl(proxy: &Proxy, folder: &Folder, more: &[&str]) -> String {
     let address = proxy.address();
     let ca = folder.write("ca.pem", &authority().pem).display().to_string();

@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 use super::support::folder::Folder;
 use super::support::tools::{Ran, handfast};
 
-/// What `handfast speed --limit --json` of another machine wrote, as far as it is read here: 100 µs of library and 50 of sockets for a full
-/// handshake, 30 + 50 for a resumed one, half a nanosecond for a byte; two cores do as much as 1.8.
+/// Report as `handfast speed --limit --json` of another machine wrote it, as far as it is read here: 100 µs of library and 50 of sockets
+/// for a full handshake, 30 + 50 for a resumed one, half a nanosecond for a byte; two cores do as much as 1.8.
 fn speed(folder: &Folder) -> String {
     let time = |ns: f64| json!({ "ns": ns, "spread": 0.01 });
     let transaction = |certificate: Value, ns: f64| json!({ "certificate": certificate, "group": "X25519", "library": time(ns), "ns": ns + 50e3, "per_second": 1.0 });

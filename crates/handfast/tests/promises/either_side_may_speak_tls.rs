@@ -12,7 +12,7 @@ use super::support::certificates::{Authority, Identity, KeyKind, authority, loca
 use super::support::folder::Folder;
 use super::support::{Backend, Client, Config, Event, Proxy, Stage, Trust, Version, client, pattern};
 
-/// How a client reaches the backend.
+/// The way of a client to the backend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
     /// TLS ends at the first proxy, and begins again.
@@ -68,7 +68,7 @@ impl Chain {
     }
 }
 
-/// What a client without TLS reads, and whether a reset ends it, which may come before it has looked around.
+/// Bytes that a client without TLS reads, and whether a reset ends the connection, possibly before the client has read anything.
 fn read_from(proxy: &Proxy) -> (Vec<u8>, bool) {
     match client::dial(proxy.address()) {
         Ok(mut stream) => read_to_end(&mut stream),
@@ -93,7 +93,7 @@ fn hundred_then(end: fn(&mut Peer)) -> impl Fn(&mut Peer) + Send + Sync + 'stati
     }
 }
 
-/// What a plain client read, and whether a reset ended it.
+/// Bytes that a plain client read, and whether a reset ended its connection.
 fn read_to_end(stream: &mut TcpStream) -> (Vec<u8>, bool) {
     let mut bytes = Vec::new();
     let outcome = stream.read_to_end(&mut bytes);
@@ -194,7 +194,7 @@ fn sessions_with_the_backend_are_resumed_also_after_a_reload() {
     assert!((resumed() - 2.0).abs() < 0.5, "the reload kept it");
 }
 
-/// Why a client was not served, as the access log has it.
+/// Reason why a client was not served, as the access log has it.
 fn refused(ca: &str, more: impl FnOnce(Config) -> Config) -> (String, String) {
     let chain = Chain::with(Mode::Originates, echo, ca, more);
     let (bytes, is_reset) = read_from(&chain.outer);
@@ -219,7 +219,7 @@ fn a_backend_that_is_not_who_it_should_be_hears_nothing() {
     assert!(reason.ends_with("/backend-certificate") && detail.contains("sha256/"), "{reason}: {detail}");
 }
 
-/// What users try first, as with curl's `--cacert`.
+/// First attempt of many users, as with curl's `--cacert`.
 #[test]
 fn a_certificate_may_be_named_as_its_own_authority() {
     let Identity { certificate_pem, .. } = authority().identity(&["localhost"], KeyKind::Ecdsa);

@@ -19,11 +19,11 @@ use super::support::*;
 struct Cell {
     /// Its name: of the service, and of the rule.
     name: &'static str,
-    /// What becomes of packets to the backend; `None` where no packet is needed to fail.
+    /// The nftables verdict for packets to the backend; `None` where no packet is needed to fail.
     verdict: Option<&'static str>,
     /// `step/side/cause`.
     reason: &'static str,
-    /// What the record's detail contains.
+    /// Text that the record's detail contains.
     detail: &'static str,
 }
 
@@ -40,7 +40,7 @@ fn record_of(proxy: &Proxy, service: &str) -> Record {
     proxy.record(&format!("the connection of {service}"), |record| record.text("service") == service)
 }
 
-/// What is wrong with a record, if anything is.
+/// Describes the difference of a record from the expected one.
 fn judge(cell: &Cell, record: &Record) -> Option<String> {
     let right = record.reason() == cell.reason && record.detail().contains(cell.detail);
     (!right).then(|| format!("{}: expected {} ({}), got {record:?}", cell.name, cell.reason, cell.detail))
@@ -254,8 +254,8 @@ fn by_the_kernel_that_stops_dialling() {
     assert!(sent > 1 && record.detail() == format!("{sent} SYNs unanswered"), "{sent} were sent: {record:?}");
 }
 
-/// What becomes of packets to the backend, or from the client, of a connection that stands; the name's first word tells which.
-/// Linux keeps no ICMP message for such a connection, only its errno, and reports that when it gives up.
+/// Verdicts for packets to the backend, or from the client, of an established connection; the name's first word tells which. Linux keeps
+/// no ICMP message for such a connection, only its errno, and reports that when it gives up.
 const LATER: [Cell; 8] = [
     cell("backend-dark", "drop", "relay/backend/unacknowledged", "retransmission"),
     cell("backend-silent", "drop", "relay/backend/keepalive-unanswered", "probe"),

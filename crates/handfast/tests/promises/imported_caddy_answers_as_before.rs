@@ -1,4 +1,4 @@
-//! What Caddy 2.11.9 answered for some sites is written down; imported, they are answered so by ours. Where Caddy is installed, it is asked, too.
+//! The answers of Caddy 2.11.9 for some sites are recorded; imported, ours answers the same. Where Caddy is installed, it is asked, too.
 //!
 //! The sites are what `caddy adapt` prints of a Caddyfile.
 

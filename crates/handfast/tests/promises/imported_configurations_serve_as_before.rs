@@ -16,7 +16,7 @@ use super::support::skip::{needs, skipped};
 use super::support::tools::{self, Tool};
 use super::support::trust::{Trust, Version};
 
-/// What a client does.
+/// Behavior of a client.
 #[derive(Clone, Copy, Debug)]
 enum Who {
     /// Asks for a name in this version and shows a certificate, or none.
@@ -171,7 +171,7 @@ const HITCH: [Case; 8] = [
     },
 ];
 
-/// What the configurations speak of.
+/// Servers and files that the configurations refer to.
 struct World {
     folder: Folder,
     one: Backend,
@@ -238,7 +238,7 @@ impl World {
     }
 }
 
-/// What a client sees: what the backend said, or that it was not served.
+/// The outcome for a client: the backend's answer, or that it was not served.
 fn outcome(who: Who, address: SocketAddr) -> String {
     match who {
         Plain => {
@@ -269,7 +269,7 @@ fn outcome(who: Who, address: SocketAddr) -> String {
     }
 }
 
-/// What was said up to its dot. The end of the connection is not waited for: stunnel has a minute for it.
+/// The answer up to its dot. The end of the connection is not awaited: stunnel takes up to a minute for it.
 fn told(mut read: impl FnMut(&mut [u8]) -> io::Result<usize>) -> String {
     let (mut heard, mut buffer) = (Vec::new(), [0; 512]);
     while !heard.ends_with(b".") {

@@ -9,7 +9,7 @@ use super::support::servers::address_of_ones_own;
 use super::support::skip::needs;
 use super::support::tools;
 
-/// What is imported. `@LISTEN@`, `@PLAIN@`, `@ONE@`, `@TWO@`, `@TLS@` are addresses.
+/// Configuration to import. `@LISTEN@`, `@PLAIN@`, `@ONE@`, `@TWO@`, `@TLS@` are addresses.
 const SERVERS: &str = "\
 ssl_certificate web.pem;
 ssl_certificate_key web.pem;

@@ -20,7 +20,7 @@ fn alone(folder: &Folder, words: &str, then: &str) -> tools::Ran {
     tools::run("unshare", &["--map-root-user", "--net", "bash", "-c", &script], b"")
 }
 
-/// Whether this user may make a network on this machine.
+/// Returns true if this user may make a network on this machine.
 fn networks_can_be_made() -> bool {
     tools::run("unshare", &["--map-root-user", "--net", "ip", "link", "set", "lo", "up"], b"").code == Some(0)
 }

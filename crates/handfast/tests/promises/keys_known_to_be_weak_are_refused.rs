@@ -29,7 +29,7 @@ fn with_key(key: &str) -> Identity {
     authority().identity_with(&["localhost"], key)
 }
 
-/// What `check` and a start say of a configuration that serves this, with the list of known keys beside it.
+/// Runs `check` and a start for a configuration that serves this, with the list of known keys beside it.
 fn serving(content: &str) -> [Ran; 2] {
     let folder = Folder::new();
     let list = folder.write("known.csv", LIST);

@@ -15,7 +15,7 @@ use super::support::tools::{self, Ran, Tool};
 /// Answers each line with itself.
 const SERVER: &str = "socat TCP-LISTEN:9000,fork,reuseaddr EXEC:cat";
 
-/// Why there can be no lab here, if there can be none.
+/// Reason why there can be no lab here, if there can be none.
 fn refusal() -> Option<String> {
     let ran = lab(&["--quiet", "--", "true"]);
     (ran.code != Some(0)).then_some(ran.talk)

@@ -31,7 +31,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).expect("it speaks UTF-8")
 }
 
-/// What the machine's own network is: its interfaces, routes and ports, without the counters.
+/// State of the machine's own network: its interfaces, routes and ports, without the counters.
 fn own_network() -> Vec<String> {
     let words = |file: &str| {
         let text = fs::read_to_string(file).unwrap_or_default();

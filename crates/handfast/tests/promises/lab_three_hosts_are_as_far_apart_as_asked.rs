@@ -44,8 +44,7 @@ fn prepare(folder: &Folder) -> String {
     folder.write("net.toml", topology).display().to_string()
 }
 
-/// What the one who dialled saw of a connection, at its end of a link: nanoseconds, whether it came in, whether it tells something
-/// (SYN, or data).
+/// Packets of a connection at the client's end of a link: nanoseconds, whether it came in, whether it has content (SYN, or data).
 type Seen = Vec<(u64, bool, bool)>;
 
 /// The connections to `port`, as their client's interface saw them.
@@ -85,8 +84,8 @@ fn connections(capture: &Path, port: u16) -> Vec<Seen> {
     ends.into_values().collect()
 }
 
-/// How often it could not go on without an answer, and how long each answer took: from the first word that it sent since the last
-/// answer to the first one that came.
+/// Round trips in which the client could not continue without an answer, with the time of each: from the first packet with content that
+/// it sent since the last answer to the first one that came.
 fn round_trips(seen: &Seen) -> Vec<u64> {
     let mut asked = None;
     let mut took = Vec::new();

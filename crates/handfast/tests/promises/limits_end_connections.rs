@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::support::*;
 
-/// How much later than a limit its end may be noticed on a busy machine.
+/// Tolerance for noticing the end after a limit, on a busy machine.
 const GRACE: Duration = Duration::from_millis(1500);
 
 fn stage(key: &str, value: &str) -> Stage {

@@ -9,7 +9,7 @@ use super::support::skip::needs;
 
 const NAMES: [&str; 2] = ["a.example", "b.example"];
 
-/// How many of these fit.
+/// Number of those that fit.
 fn number<T>(all: &[T], fits: impl Fn(&T) -> bool) -> f64 {
     all.iter().filter(|one| fits(one)).count() as f64
 }

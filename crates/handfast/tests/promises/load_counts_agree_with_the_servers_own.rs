@@ -7,7 +7,7 @@ use super::support::load::{Ended, Load};
 use super::support::servers::{Asks, Counted, Haproxy, Nginx, Openssl, Stunnel};
 use super::support::skip::needs;
 
-/// How long each run is; what counts is that it ends with counts that agree, not how many there are.
+/// Duration of each run; what counts is that it ends with counts that agree, not how many there are.
 const SHORT: &str = "-d 300ms -c 4";
 
 const OLD: Asks = Asks { old_version: true, certificate: false };

@@ -6,8 +6,8 @@ use super::support::deadline::wait_until_seeing;
 use super::support::delays::{Answer, Manners, Request, TlsServer};
 use super::support::load::Load;
 
-/// What the allocator and the histograms of the first seconds come to; from the tenth second on a run of any length was
-/// seen to stay at 19 MB. Less than 200 bytes kept for each exchange would be more, where 20,000 are done in a second.
+/// Bytes of the allocator and the histograms of the first seconds; from the tenth second on a run of any length was seen to stay at 19
+/// MB. Less than 200 bytes kept for each exchange would be more, where 20,000 are done in a second.
 const ALLOWANCE: u64 = 14 << 20;
 
 #[test]

@@ -12,7 +12,7 @@ use super::support::load::{Ended, Load};
 
 /// A histogram's precision: three significant digits.
 const PRECISION: f64 = 0.001;
-/// What a machine that is shared with all other tests may add.
+/// Allowance for a machine that is shared with all other tests.
 const NOISE: Duration = Duration::from_millis(80);
 
 const fn ms(milliseconds: u64) -> Duration {

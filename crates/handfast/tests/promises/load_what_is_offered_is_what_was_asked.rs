@@ -1,5 +1,5 @@
-//! What is offered is what was asked: versions, suites, groups, names, certificates, addresses, and who ends a connection
-//! how, as a server sees it.
+//! The load has the requested versions, suites, groups, names, certificates and addresses, and ends
+//! connections as requested, as a server sees it.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;

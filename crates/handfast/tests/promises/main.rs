@@ -1,4 +1,4 @@
-//! What users may rely on: one file for each promise, named for the sentence, tested on the built program.
+//! Promises to users: one file for each promise, named for the sentence, tested on the built program.
 //!
 //! In the order of a connection's path, then of a configuration's. `support` holds the peers that follow a
 //! script, and explains itself in its head. Every wait has a deadline; no port is fixed; nothing leaves loopback.

@@ -11,7 +11,7 @@ use super::support::hello::Hello;
 use super::support::*;
 
 const LIMIT: Duration = Duration::from_secs(1);
-/// How much later than the limit the end may be noticed on a busy machine.
+/// Tolerance for noticing the end after the limit, on a busy machine.
 const GRACE: Duration = Duration::from_millis(1500);
 
 fn stage() -> Stage {

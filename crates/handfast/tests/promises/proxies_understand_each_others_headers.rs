@@ -106,7 +106,7 @@ fn haproxy_tells_us_of_tls() {
     assert_eq!(record.text("proxied_authority"), "localhost", "{record:?}");
 }
 
-/// What HAProxy reads of our header it says in its answer.
+/// HAProxy returns in its answer what it read from our header.
 #[test]
 fn haproxy_understands_ours() {
     needs!("haproxy");

@@ -22,7 +22,7 @@ const BULK: usize = 10_000_000;
 /// No protocol of the web: no server treats it specially.
 const PROTOCOL: &str = "mqtt";
 
-/// What every server here is made of: in front of an echo, with the certificate for `localhost`.
+/// Parts of every server here: in front of an echo, with the certificate for `localhost`.
 struct Parts {
     folder: Folder,
     echo: Backend,
@@ -49,7 +49,7 @@ impl Parts {
     }
 }
 
-/// What a server does not do.
+/// Features that a server lacks.
 #[derive(Clone, Copy, Default)]
 struct Lacks {
     /// Agree on a protocol.

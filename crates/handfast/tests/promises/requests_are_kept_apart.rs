@@ -44,7 +44,7 @@ fn text(bytes: Vec<u8>) -> String {
     String::from_utf8(bytes).expect("the backend sends text")
 }
 
-/// Which connection to the backend served it.
+/// Number of the backend connection that served the request.
 fn number(client: &mut Client, fields: &str) -> String {
     request(client, fields).1
 }

@@ -18,7 +18,7 @@ use super::support::*;
 /// Bytes of a response: several pieces for the disk.
 const SIZE: usize = 400_000;
 
-/// What an origin sends for a path: other bytes for each.
+/// Content that an origin sends for a path: other bytes for each.
 fn content(path: &str) -> Vec<u8> {
     path.bytes().cycle().take(SIZE).collect()
 }

@@ -27,10 +27,10 @@ const PIECES: usize = 3;
 /// The cache must ask the origin: what it has is replaced.
 const REPLACE: &str = "Cache-Control: no-cache\r\n";
 
-/// What the origin and the client share.
+/// State that the origin and the client share.
 #[derive(Default)]
 struct Exchange {
-    /// How often each path was requested from the origin.
+    /// Number of requests to the origin for each path.
     versions: Mutex<HashMap<String, usize>>,
     /// Bytes that the client has received of the running answer.
     received: AtomicUsize,
@@ -41,11 +41,11 @@ struct Scene {
     _backend: Backend,
     config: String,
     exchange: Arc<Exchange>,
-    /// Whether the response takes the place of one that is stored.
+    /// True if the response replaces one that is stored.
     replaces: bool,
 }
 
-/// What the origin sends for a path: different content each time.
+/// Content that the origin sends for a path: different each time.
 fn content(path: &str, version: usize) -> String {
     format!("{path} {version}, ").chars().cycle().take(SIZE).collect()
 }

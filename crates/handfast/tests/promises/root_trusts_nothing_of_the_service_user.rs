@@ -28,9 +28,9 @@ const USER_ID: u32 = 65_534;
 /// An attacker in the place of the running process.
 struct Answerer {
     listener: UnixListener,
-    /// What it wants root to execute.
+    /// Script that the attacker wants root to execute.
     script: PathBuf,
-    /// What the script makes.
+    /// File that the script makes.
     mark: PathBuf,
 }
 
@@ -220,7 +220,7 @@ impl Trap {
             .text("process", "user", USER)
     }
 
-    /// What root's files look like.
+    /// Names, metadata and content of root's files.
     fn seen(&self) -> Vec<(PathBuf, u32, u32, u32, Vec<u8>)> {
         let entries = fs::read_dir(&self.of_root).expect("it is ours");
         let mut seen: Vec<_> = entries

@@ -19,7 +19,7 @@ fn mirror(peer: &mut Peer) {
     }
 }
 
-/// What curl shows of a response: its head, and its content.
+/// Output of curl for a response: its head, and its content.
 fn curl(proxy: &Proxy, folder: &Folder, path: &str, more: &[&str]) -> String {
     let address = proxy.address();
     let ca = folder.write("ca.pem", &authority().pem).display().to_string();

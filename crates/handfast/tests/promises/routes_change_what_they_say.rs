@@ -42,7 +42,7 @@ fn mirror(peer: &mut Peer) {
     }
 }
 
-/// What curl shows of a response: its head, and its content.
+/// Output of curl for a response: its head, and its content.
 fn curl(proxy: &Proxy, folder: &Folder, version: &str, path: &str) -> String {
     let address = proxy.address();
     let ca = folder.write("ca.pem", &authority().pem).display().to_string();

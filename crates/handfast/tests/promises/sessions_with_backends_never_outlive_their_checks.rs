@@ -57,7 +57,7 @@ impl Scene {
         config(&self.folder, &self.target)
     }
 
-    /// How a connection's handshake with the backend went, as the backend has it; or why there was none, as the log has it.
+    /// Kind of a connection's handshake with the backend, as the backend has it; or the reason why there was none, as the log has it.
     fn kind(&self, service: &str) -> Result<HandshakeKind, String> {
         let before = self.proxy.records().len();
         // The reset may come before it has looked around.

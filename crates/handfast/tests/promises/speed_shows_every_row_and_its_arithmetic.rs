@@ -27,7 +27,7 @@ fn number(value: &Value) -> f64 {
     value.as_f64().unwrap_or_else(|| panic!("a number, not {value}"))
 }
 
-/// Whether two figures are the same but for the last digits of the arithmetic.
+/// Returns true if two figures are the same but for the last digits of the arithmetic.
 fn same(one: f64, other: f64) -> bool {
     (one - other).abs() <= 1e-9 * one.abs().max(other.abs())
 }

@@ -10,8 +10,8 @@ const MANY: usize = 10_000;
 /// With optimisation this is two seconds; here the program is built for debugging and other tests run beside it.
 const START: Duration = Duration::from_secs(20);
 const MEMORY: u64 = 150 << 20;
-/// What ten reloads may add, a tenth of what these certificates take: pages of the program that a start does not use, and
-/// what the C library keeps.
+/// Bytes that ten reloads may add, a tenth of what these certificates take: pages of the program that a
+/// start does not use, and what the C library keeps.
 const GROWTH: u64 = 3 << 20;
 
 fn name(number: usize) -> String {

@@ -5,7 +5,7 @@ use super::support::certificates::KeyKind;
 use super::support::*;
 
 const MANY: usize = 10_000;
-/// What they may add to a process with two workers. 230 MB when each rule had separate TLS settings on each thread.
+/// Bytes that they may add to a process with two workers. 230 MB when each rule had separate TLS settings on each thread.
 const MEMORY: u64 = 30 << 20;
 
 #[test]

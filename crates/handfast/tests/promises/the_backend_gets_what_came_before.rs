@@ -1,5 +1,5 @@
-//! Who is cut off gets what came before: every byte that the proxy took from a client that breaks off reaches a slow backend,
-//! and every byte of a backend that breaks off reaches a slow client; then comes an abort, and never a clean end.
+//! Bytes before an abort are delivered: every byte that the proxy took from a client that breaks off reaches a slow backend, and every
+//! byte of a backend that breaks off reaches a slow client; then comes an abort, and never a clean end.
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
@@ -11,7 +11,7 @@ use super::support::*;
 
 const MEBIBYTE: u64 = 1 << 20;
 const CHUNK: usize = 65_536;
-/// What a slow reader takes at once, and how long it rests then: a mebibyte lasts a third of a second.
+/// Bytes that a slow reader takes at once; its pauses make a mebibyte last a third of a second.
 const SIP: usize = 8_192;
 const REST: Duration = Duration::from_millis(2);
 /// Times that each is tried, since what is in which buffer when the end comes is chance.

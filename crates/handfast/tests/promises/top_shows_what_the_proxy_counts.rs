@@ -94,7 +94,7 @@ fn live_in_a_terminal_over_a_restart() {
 /// `handfast top` in a terminal of 140 columns and 40 rows.
 struct Terminal {
     tool: Tool,
-    /// What it has written.
+    /// File with its output.
     file: PathBuf,
 }
 

@@ -1,5 +1,5 @@
-//! What is not used is named, with the reason: every file of a folder that is no certificate, a key without its certificate, a
-//! certificate that is not good yet or no longer; and keys that others can read.
+//! Unused files are named, with the reason: every file of a folder that is no certificate, a key without its certificate, a certificate
+//! that is not good yet or no longer; and keys that others can read.
 
 use std::os::unix::fs::PermissionsExt;
 
@@ -17,7 +17,7 @@ fn folder_with(name: &str, text: impl AsRef<[u8]>) -> (Folder, Proxy) {
     (folder, proxy)
 }
 
-/// What the proxy says about a file, behind its name: the path itself has words that could be taken for a reason.
+/// The message of the proxy about a file, behind its name: the path itself has words that could be taken for a reason.
 fn said_about(proxy: &Proxy, file: &str) -> String {
     let line = proxy.talk.containing(&format!("{file}: "));
     line.split_once(&format!("{file}: ")).map(|(_, said)| said.to_owned()).expect("the line has it")
@@ -57,7 +57,7 @@ fn a_certificate_out_of_its_time() {
     }
 }
 
-/// What a verb says to a configuration with one certificate file.
+/// Output of a verb for a configuration with one certificate file.
 fn said_by(verb: &str, name: &str, text: impl AsRef<[u8]>, mode: u32) -> tools::Ran {
     let folder = Folder::new();
     let path = folder.write(name, text);

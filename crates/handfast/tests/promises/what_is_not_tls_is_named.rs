@@ -1,5 +1,5 @@
-//! What is not TLS is named: it never reaches a backend, the client gets an alert if that can help it, and the access log
-//! says what it was.
+//! Protocols other than TLS are named: they never reach a backend, the client gets an alert if that can
+//! help it, and the access log names the protocol.
 
 use std::io::{Read, Write};
 

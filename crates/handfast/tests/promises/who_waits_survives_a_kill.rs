@@ -1,6 +1,6 @@
-//! Who waits to be accepted survives a kill: a service manager that keeps our listening sockets (`FDSTORE=1`) passes them to the next
-//! process, and no client that connects meanwhile is lost. It keeps what is accepted from and nothing else: an address that is
-//! given up, by a reload, a stop or an upgrade, refuses at once.
+//! Clients that wait to be accepted survive a kill: a service manager that keeps our listening sockets (`FDSTORE=1`) passes them to the
+//! next process, and no client that connects meanwhile is lost. It keeps only the listening sockets: an address that is given up, by a
+//! reload, a stop or an upgrade, refuses at once.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};

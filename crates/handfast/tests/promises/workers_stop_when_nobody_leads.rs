@@ -8,9 +8,9 @@ use rustix::process::Signal;
 use super::support::fleet::Fleet;
 use super::support::skip::needs;
 
-/// How long a worker goes on without a word.
+/// Time for which a worker continues without a message.
 const LEASE: Duration = Duration::from_secs(5);
-/// What a machine that is busy with other tests may add.
+/// Allowance for a machine that is busy with other tests.
 const SLACK: Duration = Duration::from_secs(2);
 /// Connections that a worker may still begin when it runs again: those that were past their last look at the clock.
 const UNDER_WAY: u64 = 3;

@@ -1,10 +1,11 @@
-//! Which crates may depend on which. In: `cargo metadata --no-deps`. Out: complaints about arrows that are not in the table.
+//! Dependencies that are permitted between crates. In: `cargo metadata --no-deps`. Out: complaints
+//! about arrows that are not in the table.
 
 use serde_json::Value;
 
 use super::{Complaint, assert_none, run};
 
-/// What one crate may use. Dependencies point down only; products never name each other.
+/// Dependencies that one crate may have. They point down only; products never name each other.
 struct Arrows {
     /// The crate.
     name: &'static str,
@@ -14,7 +15,7 @@ struct Arrows {
     theirs: &'static [&'static str],
     /// Of all other crates, in tests only; every crate may have `handfast-testkit` there.
     in_tests: &'static [&'static str],
-    /// What must never be here, and why: the sentence for a developer who wants to add it.
+    /// Things that must never be here, and why: the sentence for a developer who wants to add one.
     never: &'static str,
 }
 

@@ -19,7 +19,7 @@ test b::bad ... FAILED <0.200s>
 test result: FAILED. 1 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.30s
 ";
 
-/// What the script prints of that output, with cargo's exit status; and whether it succeeds.
+/// Output of the script for that output, with cargo's exit status; and whether it succeeds.
 fn count(output: &str, status: &str) -> (Vec<String>, bool) {
     let mut script = Command::new(root().join("scripts/count"))
         .arg(status)

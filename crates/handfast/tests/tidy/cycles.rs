@@ -67,7 +67,7 @@ fn describe(circle: &Circle, imports: &[Import]) -> String {
     format!("{} modules use each other: {}\n{}", circle.len(), modules.join(", "), edges.join("\n"))
 }
 
-/// What is wrong with the circles of a crate whose line in the table says `excepted`.
+/// Complaints about the circles of a crate whose line in the table says `excepted`.
 fn complaints(crate_name: &str, imports: &[Import], excepted: Option<usize>) -> Vec<Complaint> {
     let circles = circles(imports);
     let largest = circles.first().map_or(0, Circle::len);

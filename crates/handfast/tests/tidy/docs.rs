@@ -70,7 +70,7 @@ fn figure(figure: &Figure, text_of: impl Fn(&str) -> String) -> Vec<Complaint> {
     untold.map(complain).collect()
 }
 
-/// What an exposition adds to a metric's name, outermost first.
+/// Suffixes that an exposition adds to a metric's name, outermost first.
 const SUFFIXES: [&str; 8] = ["_bucket", "_sum", "_count", "_total", "_info", "_seconds", "_bytes", "_ratio"];
 
 /// Words that begin like a metric and end before anything else; not `handfast_tls::`, and not the beginning of names.

@@ -6,7 +6,7 @@ use super::{Complaint, SourceFile, assert_none, check_files, sample, tracked_fil
 const LONG: usize = 600;
 /// Lines of code that one connection's whole path may take.
 const PATH: usize = 120;
-/// How far above an unsafe block its reason may begin.
+/// Number of lines above an unsafe block within which its reason may begin.
 const REASON_WITHIN: usize = 12;
 
 /// Non-blank lines that are not comments, up to the tests at the bottom.

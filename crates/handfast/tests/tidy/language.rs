@@ -4,7 +4,7 @@
 
 use super::{Complaint, SourceFile, check_files, sample};
 
-/// What is hard to read with English as a second language, and what to write instead.
+/// Words that are hard to read with English as a second language, and what to write instead.
 const PLAIN: [(&str, &str); 16] = [
     ("anew", "again, repeatedly"),
     ("are told", "receive, are notified"),

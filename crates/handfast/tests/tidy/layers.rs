@@ -1,4 +1,5 @@
-//! Which folders of handfast-proxy may use which. In: its sources. Out: complaints about imports that are not in the table.
+//! Imports that are permitted between folders of handfast-proxy. In: its sources. Out: complaints about
+//! imports that are not in the table.
 //!
 //! Folders have layers as crates have (`arrows.rs`): a reader of one needs to know only those below it.
 

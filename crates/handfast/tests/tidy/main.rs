@@ -1,4 +1,4 @@
-//! What the tree promises about itself: arrows between crates, circles of modules, budgets, citations, packages.
+//! Promises of the source tree about itself: arrows between crates, circles of modules, budgets, citations, packages.
 //!
 //! In: the files that git knows or would add, and what cargo says of the packages. Out: a list of complaints, each with
 //! the file, the line and the cure. Every rule is a plain function from text to complaints, and beside each
@@ -27,7 +27,7 @@ struct Complaint {
     path: String,
     /// Line, from 1; 0 for the file as a whole.
     line: usize,
-    /// What is wrong, and the cure.
+    /// Description of the complaint, and the cure.
     what: String,
 }
 

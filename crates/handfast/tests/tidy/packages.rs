@@ -71,7 +71,7 @@ fn banned(deny: &Table, name: &str) -> Option<Complaint> {
     Some(Complaint::new("deny.toml", 0, what))
 }
 
-/// Whether an SPDX expression can be met with the allowed licences. `/` is how old manifests write OR.
+/// Returns true if an SPDX expression can be met with the allowed licences. `/` is how old manifests write OR.
 fn permitted(expression: &str, allowed: &[&str]) -> bool {
     let spaced =
         expression.replace('(', " ( ").replace(')', " ) ").replace('/', " OR ").replace(" WITH ", "_WITH_");

@@ -44,7 +44,7 @@ fn prose(text: &str) -> impl Iterator<Item = (usize, String)> {
     lines.map(|(index, line)| (index + 1, line.split('`').step_by(2).collect()))
 }
 
-/// Where the links of a line lead, as they are written.
+/// Targets of the links of a line, as they are written.
 fn targets(line: &str) -> impl Iterator<Item = &str> {
     line.split("](").skip(1).filter_map(|rest| rest.split([')', ' ']).next())
 }

@@ -18,7 +18,7 @@ fn by_line(file: &SourceFile, rule: impl Fn(&str) -> Option<String>) -> Vec<Comp
     file.text.lines().enumerate().filter_map(complain).collect()
 }
 
-/// Whether the text ends in `RFC NNNN `, or in a citation and a joint that goes on with it: `RFC NNNN section and `.
+/// Returns true if the text ends in `RFC NNNN `, or in a citation and a joint that goes on with it: `RFC NNNN section and `.
 fn ends_in_rfc_number(text: &str) -> bool {
     let section = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_alphanumeric());
     let goes_on = |text: &str| {

@@ -145,7 +145,7 @@ pub(super) fn one<T>(read: Result<T, PlanError>) -> Result<Vec<T>, Vec<ListError
     read.map(|one| vec![one]).map_err(|mistake| vec![ListError::Wrong(mistake.into())])
 }
 
-/// Why a file behind an @ could not be read.
+/// Reason why a file behind an @ could not be read.
 #[derive(Debug)]
 pub(super) enum ReadError {
     /// It cannot be opened or read, or is not text.

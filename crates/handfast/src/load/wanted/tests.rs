@@ -239,7 +239,7 @@ fn asked(words: &[&str]) -> Vec<Request> {
     wanted.job.plan.requests().to_vec()
 }
 
-/// What is wrong with words that may have spaces in them.
+/// The messages about words of a command line that may contain spaces.
 fn refused(words: &[&str]) -> String {
     let words = [&["handfast", "load"], words].concat();
     let read = Words::read(words.iter().map(Into::into)).unwrap_or_else(|error| panic!("{words:?}: {error}"));

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, value_parser};
 
-/// What `--help` ends with.
+/// Text at the end of `--help`.
 pub(crate) const AFTER_HELP: &str = "\
 Examples:
   handfast lab sockets

@@ -16,14 +16,13 @@ use super::process::Process;
 use super::proxy::PROGRAM;
 use super::stage::Stage;
 
-/// How long the target must have received nothing before the load counts as ended: at the rates of these
-/// tests fifty connections would have come.
+/// Time without a byte at the target before the load counts as ended: at the rates of these tests fifty connections would have come.
 const QUIET: Duration = Duration::from_millis(1000);
 
 /// The program, running: a worker or a coordinator. It is killed when this is dropped.
 pub(crate) struct Program {
     child: Child,
-    /// What it said to people.
+    /// Lines of its standard error.
     pub(crate) talk: Lines,
     output: Lines,
 }
@@ -54,7 +53,7 @@ impl Program {
         status.code()
     }
 
-    /// Whether it still runs.
+    /// Returns true if it still runs.
     pub(crate) fn lives(&mut self) -> bool {
         self.child.try_wait().expect("it is our child").is_none()
     }
@@ -111,14 +110,14 @@ impl Worker {
     }
 }
 
-/// How a coordinator ended.
+/// The end of a coordinator.
 #[derive(Debug)]
 pub(crate) struct Ended {
     /// Its exit code; `None` when a signal ended it.
     pub(crate) code: Option<i32>,
     /// The report for people.
     pub(crate) text: String,
-    /// What it said meanwhile.
+    /// Its standard error meanwhile.
     pub(crate) talk: String,
     /// The report for programs, when there is one.
     report: Option<Value>,
@@ -130,7 +129,7 @@ impl Ended {
         self.report.as_ref().unwrap_or_else(|| panic!("there is no report: {self:?}"))
     }
 
-    /// What the report says of one worker.
+    /// The report's entry of one worker.
     pub(crate) fn worker(&self, name: &str) -> &Value {
         let workers = self.report()["workers"].as_array().expect("a report lists workers");
         let found = workers.iter().find(|worker| worker["name"] == name);

@@ -17,7 +17,7 @@ use super::manager::Passed;
 
 type Kept = Arc<Mutex<BTreeMap<String, OwnedFd>>>;
 
-/// Where it listens, and what it keeps.
+/// A service manager's store of sockets: its address and the sockets that it keeps.
 pub(crate) struct Keeper {
     path: String,
     kept: Kept,
@@ -36,7 +36,7 @@ impl Keeper {
         Self { path: path.display().to_string(), kept, _folder: folder }
     }
 
-    /// How many sockets it keeps.
+    /// Number of sockets that it keeps.
     pub(crate) fn count(&self) -> usize {
         self.kept.lock().expect("no thread panicked").len()
     }

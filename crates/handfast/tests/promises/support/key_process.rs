@@ -37,7 +37,7 @@ pub(crate) fn stop(process: Process) {
     });
 }
 
-/// Whether it has ended; a zombie counts as ended.
+/// Returns true if it has ended; a zombie counts as ended.
 pub(crate) fn has_ended(process: Process) -> bool {
     let status = fs::read_to_string(format!("/proc/{}/status", process.0)).unwrap_or_default();
     !status.lines().any(|line| line.starts_with("State:") && !line.contains('Z'))

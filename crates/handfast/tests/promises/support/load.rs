@@ -19,7 +19,7 @@ pub(crate) struct Load {
     under: Vec<String>,
     words: Vec<String>,
     variables: Vec<(String, String)>,
-    /// Where the JSON report goes, when the test has a file for it.
+    /// File of the JSON report, when the test has one.
     report: Option<PathBuf>,
 }
 
@@ -44,7 +44,7 @@ pub(crate) struct Ended {
     pub(crate) output: String,
     /// Standard error.
     pub(crate) talk: String,
-    /// How long the whole program took.
+    /// Duration of the whole program.
     pub(crate) took: Duration,
     /// The JSON report; null when none was written.
     pub(crate) report: Value,
@@ -221,7 +221,7 @@ impl Ended {
         Series(found.unwrap_or_else(|| panic!("no series {name} in:\n{}", self.all())))
     }
 
-    /// Whether there is such a series.
+    /// Returns true if there is such a series.
     pub(crate) fn has_series(&self, name: &str) -> bool {
         self.value("/series").as_array().is_some_and(|all| all.iter().any(|series| series["name"] == name))
     }
@@ -238,7 +238,7 @@ impl Series<'_> {
         Duration::from_nanos(value.as_u64().unwrap_or_else(|| panic!("{name} is {value}")))
     }
 
-    /// How many samples.
+    /// Number of samples.
     pub(crate) fn count(self) -> u64 {
         self.0["count"].as_u64().expect("a whole number")
     }

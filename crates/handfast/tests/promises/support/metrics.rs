@@ -39,12 +39,12 @@ impl Metrics {
         self.of(name, labels).map(|(_, _, value)| value).sum()
     }
 
-    /// Whether there is a sample of a name with these labels.
+    /// Returns true if there is a sample of a name with these labels.
     pub(crate) fn has_with(&self, name: &str, labels: &[(&str, &str)]) -> bool {
         self.of(name, labels).next().is_some()
     }
 
-    /// Whether there is a sample of this name at all.
+    /// Returns true if there is a sample of this name at all.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.samples().any(|(found, ..)| found == name)
     }

@@ -12,12 +12,12 @@ use handfast_lab::netlink::Prefix;
 use super::deadline::wait_until;
 use super::tools;
 
-/// What every test needs from its network; a machine that refuses it refuses here.
+/// Commands that every test needs from its network; a machine that refuses them refuses here.
 const PROBE: &str = "ip link set lo up && nft add table inet probe && ip route add blackhole 192.0.2.1";
 /// The second run has a deadline for every wait in it; this is for a fault of the harness.
 const TOO_LONG: &str = "120";
 
-/// Where a test stands.
+/// The place where a test runs.
 pub(crate) enum Place {
     /// In a separate network: play.
     Inside,
@@ -43,7 +43,7 @@ macro_rules! in_a_network_of_its_own {
 
 pub(crate) use in_a_network_of_its_own;
 
-/// Where this process is, if it is the second run.
+/// The network of this process, if it is the second run.
 fn inside() -> Option<Inside> {
     static INSIDE: OnceLock<Option<Inside>> = OnceLock::new();
     *INSIDE.get_or_init(|| alone::inside().expect("the second run is in a separate network"))
@@ -72,7 +72,7 @@ pub(crate) fn enter(function: &str) -> Place {
     skipped.map_or(Place::Played, |(_, reason)| Place::Refused(reason.to_owned()))
 }
 
-/// Why there can be no such network here, with rules and routes in it.
+/// Reason why there can be no such network here, with rules and routes in it.
 fn refusal() -> &'static Option<String> {
     static REFUSAL: OnceLock<Option<String>> = OnceLock::new();
     REFUSAL.get_or_init(|| {

@@ -32,7 +32,7 @@ pub(crate) struct Proxy {
     folder: Folder,
 }
 
-/// What a line of standard error says, without its time and the program's name.
+/// The message of a line of standard error, without its time and the program's name.
 pub(crate) fn said(line: &str) -> &str {
     line.split_once("handfast: ").map_or(line, |(_, said)| said)
 }
@@ -112,12 +112,12 @@ impl Proxy {
         Process(self.child.id())
     }
 
-    /// Where its first service listens.
+    /// Address of its first service.
     pub(crate) fn address(&self) -> SocketAddr {
         self.listening("")
     }
 
-    /// Where a service listens.
+    /// Address of a service.
     pub(crate) fn address_of(&self, service: &str) -> SocketAddr {
         self.listening(&format!("(service {service})"))
     }
@@ -129,7 +129,7 @@ impl Proxy {
         found.unwrap_or_else(|| panic!("no address for {service:?} in:\n{}", lines.join("\n")))
     }
 
-    /// Where its admin page is.
+    /// Address of its admin page.
     pub(crate) fn admin(&self) -> SocketAddr {
         let parse = |line: &String| said(line).strip_prefix("admin on ")?.split(' ').next()?.parse().ok();
         self.talk.so_far().iter().find_map(parse).expect("the configuration asks for an admin page")
@@ -206,7 +206,7 @@ impl Proxy {
         wait_until("the proxy to end", || self.child.try_wait().expect("it is our child"))
     }
 
-    /// Whether it still runs.
+    /// Returns true if it still runs.
     pub(crate) fn lives(&mut self) -> bool {
         self.child.try_wait().expect("it is our child").is_none()
     }

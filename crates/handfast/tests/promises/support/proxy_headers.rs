@@ -15,7 +15,7 @@ pub(crate) fn far(last: u8) -> SocketAddr {
     SocketAddr::from(([192, 0, 2, last], 40_000 + u16::from(last)))
 }
 
-/// Where such a client connected to.
+/// Address that such a client connected to.
 pub(crate) const FRONT: ([u8; 4], u16) = ([198, 51, 100, 1], 443);
 
 /// A header of version 1 for this client.
@@ -83,7 +83,7 @@ pub(crate) fn header(bytes: &[u8]) -> Header<'_> {
     }
 }
 
-/// Whether the peer has closed or reset, without caring how.
+/// Returns true if the peer has closed or reset, without caring how.
 pub(crate) fn is_refused(mut stream: &TcpStream) -> bool {
     let mut answer = Vec::new();
     // What came before the end is an alert at most.

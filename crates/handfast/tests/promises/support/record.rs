@@ -46,7 +46,7 @@ impl Record {
         format!("{}/{}/{}", word("step"), word("side"), word("cause"))
     }
 
-    /// What more is known of the reason.
+    /// Detail of the reason; empty without one.
     pub(crate) fn detail(&self) -> &str {
         self.0["reason"]["detail"].as_str().unwrap_or("")
     }

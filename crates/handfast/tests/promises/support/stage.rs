@@ -76,7 +76,7 @@ impl Stage {
         );
     }
 
-    /// What many tests end with: no connection stands, no descriptor is left behind.
+    /// Waits for the state in which many tests end: no connection is open, no descriptor is left behind.
     pub(crate) fn is_quiet(&self) {
         let standing = || self.proxy.metrics().sum("handfast_connections", &[]);
         wait_until_seeing(

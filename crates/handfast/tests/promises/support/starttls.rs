@@ -13,7 +13,7 @@ pub(crate) struct Protocol {
     pub(crate) word: &'static str,
     pub(crate) of_openssl: &'static str,
     pub(crate) greeting: &'static [u8],
-    /// What we say first, and what the client says then.
+    /// Our first bytes, before the request of the client.
     pub(crate) greets: &'static [u8],
     pub(crate) request: &'static [u8],
     pub(crate) yes: &'static [u8],
@@ -127,7 +127,7 @@ pub(crate) fn packet(number: u8, payload: &[u8]) -> Vec<u8> {
     [&u32::try_from(payload.len()).expect("short").to_le_bytes()[..3], &[number], payload].concat()
 }
 
-/// What a server of MySQL greets with, as packet 0; whether it offers TLS.
+/// Greeting of a MySQL server, as packet 0; `offers_tls`: whether it offers TLS.
 pub(crate) fn mysql_greeting(offers_tls: bool) -> Vec<u8> {
     const GREETING: &[u8] =
         b"\x0a11.8.3\0\x07\0\0\0abcdefgh\0\xfe\xf7\x2d\x02\0\xff\x81\x15\0\0\0\0\0\0\x1d\0\0\0ijklmnopqrst\0";
@@ -137,7 +137,7 @@ pub(crate) fn mysql_greeting(offers_tls: bool) -> Vec<u8> {
     greeting
 }
 
-/// What root logs in with; `ssl`: the mark of a login over TLS.
+/// Login packet of root; `ssl`: the mark of a login over TLS.
 pub(crate) fn mysql_login(number: u8, ssl: u32) -> Vec<u8> {
     packet(number, &[&(0x0200 | ssl).to_le_bytes()[..], &[0; 28], b"root\0"].concat())
 }

@@ -12,7 +12,7 @@ use super::folder::Folder;
 use super::proxy::Proxy;
 use super::tools::{self, Tool};
 
-/// Why no process can be traced here; `None` when one can.
+/// Reason why no process can be traced here; `None` when one can.
 pub(crate) fn refusal() -> Option<String> {
     static REFUSAL: OnceLock<Option<String>> = OnceLock::new();
     let probe = || {

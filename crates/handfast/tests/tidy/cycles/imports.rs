@@ -1,4 +1,4 @@
-//! Which module of a crate uses an item of which other one, as far as the text shows it.
+//! Finds the modules of a crate that use an item of another one, as far as the text shows it.
 //!
 //! In: the files of one crate below its `src`. Out: [`Import`]s between modules.
 //!
@@ -130,7 +130,7 @@ impl Crate {
         self.enter(base, rest, seen)
     }
 
-    /// Whether a path in this module may start with this name: a submodule, or something imported.
+    /// Returns true if a path in this module may start with this name: a submodule, or something imported.
     fn knows(&self, module: &[String], name: &str) -> bool {
         self.0.get(module).is_some_and(|module| {
             module.submodules.contains(name) || module.names.iter().any(|known| known.name == name)
@@ -240,7 +240,7 @@ impl Module {
         self.names.push(Name { name, path, line: first.line, is_public });
     }
 
-    /// Whether the code names it, other than as a method, a field or the end of a path.
+    /// Returns true if the code names it, other than as a method, a field or the end of a path.
     fn uses(&self, name: &str) -> bool {
         self.code.iter().enumerate().any(|(at, (token, _))| {
             let before = at.checked_sub(1).map_or("", |before| self.code[before].0.text.as_str());

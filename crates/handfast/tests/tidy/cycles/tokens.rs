@@ -13,7 +13,7 @@ pub(super) struct Token {
 }
 
 impl Token {
-    /// Whether it is an identifier or a keyword.
+    /// Returns true if it is an identifier or a keyword.
     pub(super) fn is_name(&self) -> bool {
         self.text.starts_with(is_name_start)
     }
@@ -37,7 +37,7 @@ const ITEMS: [&str; 14] = [
     "use",
 ];
 
-/// Whether an identifier may start with it.
+/// Returns true if an identifier may start with it.
 pub(super) fn is_name_start(c: char) -> bool {
     c.is_alphabetic() || c == '_'
 }
@@ -108,7 +108,7 @@ fn ignored_len(text: &str) -> usize {
     }
 }
 
-/// Whether the quote at the start belongs to a lifetime or a label, not to a character.
+/// Returns true if the quote at the start belongs to a lifetime or a label, not to a character.
 fn is_lifetime(text: &str) -> bool {
     let mut after = text.chars().skip(1);
     after.next().is_some_and(is_name_start) && after.next() != Some('\'')
