@@ -1,4 +1,4 @@
-//! Whether the target accepted the handshake.
+//! Waits for the target's verdict on the handshake.
 //!
 //! A TLS 1.3 client completes the handshake before the target has checked the client's last flight, most of all its certificate
 //! (RFC 9846 §2): a transaction without an answer would count as successful even if the target refused it. So the client
@@ -29,7 +29,7 @@ use crate::wire::{Ended, Got, Wire};
 /// The silence after which a connection that the target does not end counts as accepted, with a target that gives no tickets.
 pub(crate) const SILENCE: Duration = Duration::from_secs(1);
 
-/// Whether the end of the handshake shows the verdict: in TLS 1.2 the target sends the last message.
+/// Returns true if the end of the handshake shows the verdict: in TLS 1.2 the target sends the last message.
 pub(crate) fn is_known(wire: &Wire) -> bool {
     wire.session().agreed().version != Some("TLSv1.3")
 }

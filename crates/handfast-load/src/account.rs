@@ -83,7 +83,7 @@ impl Accountant {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Stat {
     parent: u32,
-    /// When it started, in ticks: with the pid it names one process for good.
+    /// Start time, in ticks: with the pid it identifies one process for good.
     started: u64,
     /// Its own time, ended threads included, in ticks.
     own: u64,

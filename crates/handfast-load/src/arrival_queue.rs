@@ -33,12 +33,12 @@ impl ArrivalQueue {
         Self { closed: plan.model == Model::Closed, waiting: RefCell::default(), most }
     }
 
-    /// Whether the next transaction begins when the last one has ended.
+    /// Returns true if the next transaction begins when the last one has ended.
     pub(crate) fn is_closed_model(&self) -> bool {
         self.closed
     }
 
-    /// How many wait.
+    /// Number of arrivals that wait.
     pub(crate) fn waiting(&self) -> usize {
         self.waiting.borrow().len()
     }
@@ -54,7 +54,7 @@ impl ArrivalQueue {
         room
     }
 
-    /// When what the caller begins now was meant to begin; `None` if nothing is to begin now.
+    /// Takes the next arrival and returns its intended start; `None` if nothing is to begin now.
     pub(crate) fn take(&self, context: &ThreadContext) -> Option<Moment> {
         if context.is_over() {
             return None;

@@ -101,8 +101,8 @@ pub fn report(outcome: &Outcome, circumstances: Circumstances) -> Report {
     report
 }
 
-/// Whether a limit held. A limit on latency counts as not held if a closed model hid a pause of the target: the transactions
-/// that would have shown the pause never began.
+/// Judges a limit. A limit on latency counts as not held if a closed model hid a pause of the target:
+/// the transactions that would have shown the pause never began.
 fn limit(bound: &Bound, report: &Report) -> Limit {
     let mut limit = bound.judge(report);
     let hidden = report.totals.offered_rate.is_none() && !report.stalled.is_empty();
@@ -258,7 +258,7 @@ fn row_of_second(second: &Interval, outcome: &Outcome, length: f64) -> Second {
     }
 }
 
-/// Whether a second's shares of CPU time are meaningful: not after the measured part, where threads wait for pending
+/// Returns true if a second's shares of CPU time are meaningful: not after the measured part, where threads wait for pending
 /// transactions, and not for a few milliseconds, unless the run is that short.
 fn is_gauged(second: &Interval, length: f64) -> bool {
     let wall = second.threads.iter().map(|used| used.wall_ns).max().unwrap_or(0);

@@ -10,13 +10,13 @@ use serde::{Deserialize, Serialize};
 use crate::plan::{Plan, Work};
 use crate::requests::PreparedRequest;
 
-/// Which part of the plan is ours.
+/// Share of the plan that belongs to this worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Share {
     /// Our number, from 0.
     pub index: u32,
-    /// How many there are.
+    /// Number of shares.
     pub of: u32,
 }
 

@@ -31,7 +31,7 @@ impl Step {
     }
 }
 
-/// Why a step failed.
+/// Cause of a failed step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[expect(missing_docs, reason = "each has its sentence below")]
@@ -108,7 +108,7 @@ impl Cause {
         self.words().0
     }
 
-    /// What it means, for the reference.
+    /// Explains the cause, for the reference.
     pub const fn sentence(self) -> &'static str {
         self.words().1
     }

@@ -32,7 +32,7 @@ pub(crate) trait Connection: Sized + 'static {
     /// **Errors**: it broke, or data arrived that was not requested.
     fn look(&mut self) -> Result<bool, StepFailure>;
 
-    /// Whether an exchange can probably begin now.
+    /// Returns true if an exchange can probably begin now.
     fn has_room(&self) -> bool;
 
     /// Begins an exchange that was meant to begin at `intended`; `which` is its place among the plan's requests.
@@ -41,10 +41,10 @@ pub(crate) trait Connection: Sized + 'static {
     /// An exchange that is over.
     fn next_finished(&mut self) -> Option<Finished>;
 
-    /// Whether no exchange is under way, and none is over and not yet taken.
+    /// Returns true if no exchange is under way, and no finished one waits to be taken.
     fn is_idle(&self) -> bool;
 
-    /// Whether no exchange can begin any more.
+    /// Returns true if no exchange can begin any more.
     fn is_closed(&self) -> bool;
 
     /// Goes on with everything until an exchange is over, one can begin, or nothing moves; then waits, until `limit` at the
@@ -64,14 +64,14 @@ pub(crate) trait Connection: Sized + 'static {
 /// An exchange that is over.
 #[derive(Debug)]
 pub(crate) struct Finished {
-    /// When it was meant to begin.
+    /// Intended start of the exchange.
     pub(crate) intended: Moment,
     pub(crate) began: Moment,
-    /// When the last byte of the answer was there.
+    /// Time of the answer's last byte, or the failure.
     pub(crate) outcome: Result<Moment, Lost>,
 }
 
-/// Why an exchange did not end well.
+/// Reason why an exchange failed.
 #[derive(Debug)]
 pub(crate) enum Lost {
     /// The target ended the connection before it read the request, which may be sent on another one.
@@ -83,7 +83,7 @@ pub(crate) enum Lost {
 }
 
 impl Lost {
-    /// What went wrong.
+    /// The failure of the step.
     pub(crate) fn into_trouble(self) -> StepFailure {
         match self {
             Self::NotSeen(trouble) | Self::Answered(trouble) | Self::Failed(trouble) => trouble,

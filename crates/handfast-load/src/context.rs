@@ -41,7 +41,7 @@ pub(crate) enum Phase {
 pub(crate) struct Caller {
     /// The member of the mix; 0 without a mix.
     pub(crate) member: usize,
-    /// Whether to resume.
+    /// True to resume a session.
     pub(crate) resume: bool,
 }
 
@@ -83,7 +83,7 @@ pub(crate) struct ThreadContext {
     phase: Cell<Phase>,
     /// Active transactions and kept connections.
     live: Cell<u32>,
-    /// Whether the target has given a ticket in TLS 1.3.
+    /// True once the target has sent a ticket in TLS 1.3.
     gives_tickets: Cell<bool>,
     /// The task to wake when the last of them has ended.
     overseer: Cell<Option<TaskHandle>>,
@@ -161,7 +161,7 @@ impl ThreadContext {
         self.recorder.borrow_mut()
     }
 
-    /// When a step that begins now has to be done.
+    /// Returns the deadline of a step that begins now.
     pub(crate) fn deadline(&self) -> Moment {
         Moment::now().deadline(self.plan.timeout)
     }
@@ -170,7 +170,7 @@ impl ThreadContext {
         self.phase.get()
     }
 
-    /// Whether transactions may begin.
+    /// Returns true if transactions may begin.
     pub(crate) fn has_begun(&self) -> bool {
         Moment::now() >= self.start.get()
     }
@@ -213,7 +213,7 @@ impl ThreadContext {
         self.phase.set(Phase::Ending);
     }
 
-    /// What to connect to.
+    /// The target to connect to.
     pub(crate) fn target(&self) -> Address {
         let targets = self.targets.borrow();
         let turn = self.next_target.get();
@@ -253,7 +253,7 @@ impl ThreadContext {
         self.leased.set(until);
     }
 
-    /// Whether no transaction may begin. The lease is also checked here, and not only by the task that stops this one: a process
+    /// Returns true if no transaction may begin. The lease is also checked here, and not only by the task that stops this one: a process
     /// that was stopped and continued would begin all overdue transactions before that task runs.
     pub(crate) fn is_over(&self) -> bool {
         self.phase.get() == Phase::Ending || Moment::now() >= self.end.get().min(self.leased.get())
@@ -264,7 +264,7 @@ impl ThreadContext {
         self.live.get()
     }
 
-    /// Whether the target has sent a ticket.
+    /// Returns true if the target has sent a ticket.
     pub(crate) fn gives_tickets(&self) -> bool {
         self.gives_tickets.get()
     }

@@ -18,7 +18,7 @@ use crate::wire::{Got, Wire};
 /// Greatest plaintext of a record (RFC 9846 §5.1).
 const FRAGMENT: u64 = 16_384;
 
-/// What is exchanged.
+/// Bytes of an exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sizes {
     pub(crate) send: u64,
@@ -76,7 +76,7 @@ pub(crate) fn position(number: u64) -> u64 {
     number.wrapping_mul(61) % 49_000
 }
 
-/// What the first exchange of a connection sends as 0-RTT data, if it may.
+/// Bytes that the first exchange of a connection sends as 0-RTT data, if it may.
 pub(crate) fn early(pattern: &Pattern, sizes: Option<Sizes>) -> &[u8] {
     sizes.map_or(
         &[],
@@ -120,12 +120,12 @@ impl Exchange {
         exchange
     }
 
-    /// When it began.
+    /// Start of the exchange.
     pub(crate) fn began(&self) -> Moment {
         self.began
     }
 
-    /// When it has to be done.
+    /// Deadline of the exchange.
     pub(crate) fn deadline(&self) -> Moment {
         self.deadline
     }
@@ -156,7 +156,7 @@ impl Exchange {
         Ok(!self.is_done(wire) && (got == Got::Something || wrote))
     }
 
-    /// Whether everything was sent and received.
+    /// Returns true if everything was sent and received.
     pub(crate) fn is_done(&self, wire: &Wire) -> bool {
         self.sent >= self.sizes.send && self.received >= self.sizes.receive && wire.is_flushed()
     }

@@ -1,4 +1,4 @@
-//! Why a transaction failed: at which step, by which cause, in words.
+//! Failure of a transaction: the step, the cause, and the details in words.
 
 use handfast_leg::{Broken, Why};
 use handfast_net::fault::Fault;
@@ -13,7 +13,7 @@ pub(crate) struct StepFailure {
     pub(crate) cause: Cause,
     /// The sentence.
     pub(crate) detail: String,
-    /// What to do about it, where that is known.
+    /// Instruction for the user, where one is known.
     pub(crate) hint: Option<&'static str>,
     /// The target's own reason, if it sent one.
     pub(crate) said: Option<Said>,
@@ -71,7 +71,7 @@ impl StepFailure {
         Self::new(step, Cause::Deadline, "the timeout passed")
     }
 
-    /// Whether the target only ended the connection, which is allowed between exchanges.
+    /// Returns true if the target only ended the connection, which is allowed between exchanges.
     pub(crate) fn is_end(&self) -> bool {
         matches!(self.cause, Cause::ClosedEarly | Cause::Truncated)
     }

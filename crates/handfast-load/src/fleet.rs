@@ -37,17 +37,17 @@ pub use lineup::Lineup;
 pub use setup::setup;
 pub use worker::serve_worker;
 
-/// How long a worker continues without a message from its coordinator.
+/// Time for which a worker continues without a message from its coordinator.
 pub const LEASE: Duration = Duration::from_secs(5);
-/// How often the coordinator renews it: four renewals may be lost.
+/// Interval at which the coordinator renews it: four renewals may be lost.
 const RENEWAL: Duration = Duration::from_secs(1);
 /// The interval of a worker's heartbeats.
 const BEAT: Duration = Duration::from_millis(500);
 /// A worker that sent nothing for this duration is lost: five heartbeats.
 const PATIENCE: Duration = Duration::from_millis(2500);
-/// How long the coordinator waits for workers to answer its call.
+/// Time for which the coordinator waits for workers to answer its call.
 const GATHERING: Duration = Duration::from_secs(10);
-/// How long an order waits for its answer.
+/// Timeout of the answer to an order.
 const ANSWER: Duration = Duration::from_secs(3);
 
 /// The load generators.
@@ -59,7 +59,7 @@ pub enum Workers {
     Nats {
         /// Where.
         bus: BusAddress,
-        /// How many of them.
+        /// Number of workers.
         machines: u32,
     },
 }

@@ -35,7 +35,7 @@ pub(crate) async fn kept<C: Connection>(context: Rc<ThreadContext>, pool: Rc<Poo
     pool.ended(&context, permit, caller, ending.err());
 }
 
-/// What drives one kept connection.
+/// Driver of one kept connection.
 struct Driver {
     context: Rc<ThreadContext>,
     pool: Rc<Pool>,
@@ -45,7 +45,7 @@ struct Driver {
     /// The intended starts of exchanges that a closing connection never read: they begin again on another one, although
     /// late.
     not_seen: Vec<Moment>,
-    /// Whether an exchange failed, which has been counted.
+    /// True once an exchange failed, which has been counted.
     failed: bool,
     thinking: Thinking,
 }

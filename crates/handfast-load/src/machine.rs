@@ -65,8 +65,8 @@ const COUNTERS: [&str; 28] = [
     "TWRecycled",
 ];
 
-/// What this machine is: `kernel`, `cpu`, `cores`, `memory`, `files`, `clocksource`, `virtualisation`, `steal`,
-/// `governor`, and sysctls by their names.
+/// Facts about this machine: `kernel`, `cpu`, `cores`, `memory`, `files`, `clocksource`,
+/// `virtualisation`, `steal`, `governor`, and sysctls by their names.
 ///
 /// **Cost**: about twenty small files, well under 10 ms.
 pub fn facts() -> BTreeMap<String, String> {
@@ -153,7 +153,7 @@ pub(crate) fn schedstat(line: &str) -> Option<(u64, u64)> {
     Some((words.next()?.parse().ok()?, words.next()?.parse().ok()?))
 }
 
-/// What the kernel's TCP had counted at one moment, in our network namespace.
+/// TCP counters of the kernel at one moment, in our network namespace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KernelCounters(BTreeMap<String, i64>);
 
@@ -266,7 +266,7 @@ impl Ticks {
     }
 }
 
-/// What the processor and the firmware report about a hypervisor.
+/// Returns the hypervisor, as the processor and the firmware report it.
 fn virtualisation(processors: &str) -> Option<String> {
     let flagged =
         field(processors, "flags").is_some_and(|flags| flags.split(' ').any(|flag| flag == "hypervisor"));

@@ -24,7 +24,7 @@ const FIRST_PAUSE: Duration = Duration::from_millis(10);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 /// Preparation ends after this at the latest, for any number of connections.
 pub(crate) const LONGEST_PREPARATION: Duration = Duration::from_secs(60);
-/// How long preparation waits for a target that sheds connections to take one more.
+/// Time for which preparation waits for a target that sheds connections to take one more.
 const SHEDDING: Duration = Duration::from_secs(2);
 /// A connection without data that ended within this time after its handshake was shed; one that ended later exceeded the target's
 /// idle timeout.
@@ -41,12 +41,12 @@ pub(crate) fn pause(failures: u32) -> Duration {
 pub(crate) struct Opener {
     /// The required number.
     wanted: Cell<u32>,
-    /// Whether one that has ended is replaced.
+    /// True if a connection that has ended is replaced.
     replaces: bool,
     begun: Cell<u32>,
     opening: Cell<u32>,
     standing: Cell<u32>,
-    /// How many may be opened at once.
+    /// Number of connections that may be opened at once.
     room: Cell<u32>,
     /// Connections shed in a row.
     shed: Cell<u32>,
@@ -108,12 +108,12 @@ impl Opener {
         }
     }
 
-    /// Whether the target has shed the last connection that it could have.
+    /// Returns true if the target has shed the last connection that it could have.
     pub(crate) fn is_shed(&self) -> bool {
         self.shed.get() > 0
     }
 
-    /// Whether one more may be opened besides those that are being opened.
+    /// Returns true if one more may be opened besides those that are being opened.
     fn has_room(&self) -> bool {
         let opening = self.opening.get();
         let opened = if self.replaces { self.standing.get() } else { self.begun.get() - opening };
@@ -201,7 +201,7 @@ impl Permit {
         }
     }
 
-    /// Whether it has carried anything.
+    /// Returns true if it has carried any data.
     pub(crate) fn is_proved(&self) -> bool {
         self.proved
     }

@@ -14,7 +14,7 @@ use crate::sample::Interval;
 pub struct Outcome {
     /// The request.
     pub plan: Plan,
-    /// When it began, by the coordinator's clock.
+    /// Start time, by the coordinator's clock.
     pub started: SystemTime,
     /// One for each second, merged over the workers, in order and without gaps.
     pub seconds: Vec<Interval>,
@@ -22,11 +22,11 @@ pub struct Outcome {
     pub totals: Interval,
     /// Each worker, in the order of their indices.
     pub workers: Vec<WorkerOutcome>,
-    /// Why it ended before its time, if it did.
+    /// Reason for an end before its time, if there was one.
     pub early_end: Option<EarlyEnd>,
 }
 
-/// Why a run ended before its time.
+/// Reason for an end of a run before its time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EarlyEnd {
     /// The user requested it (Ctrl-C).
@@ -50,9 +50,9 @@ pub struct WorkerOutcome {
     pub end: Option<WorkerEnd>,
     /// Transactions that succeeded in the seconds that came from it: of a lost one all that is known.
     pub delivered: u64,
-    /// Why it was lost, if it was.
+    /// Reason for its loss, if it was lost.
     pub lost: Option<String>,
-    /// Whether its final totals were the sum of the intervals that came.
+    /// True if its final totals were the sum of the intervals that came.
     pub sums_agree: bool,
     /// Seconds in which nothing came from it.
     pub missing: Vec<u32>,
@@ -68,7 +68,7 @@ pub struct Facts {
     pub addresses: Vec<String>,
     /// Generator threads.
     pub threads: u32,
-    /// What the reader of the report should know, in sentences.
+    /// Notes for the reader of the report, in sentences.
     pub notes: Vec<String>,
 }
 

@@ -29,7 +29,7 @@ impl Pattern {
         &self.0[start..start.saturating_add(most).min(PERIOD)]
     }
 
-    /// Whether `bytes` are those at `position`.
+    /// Returns true if `bytes` are those at `position`.
     pub(crate) fn matches(&self, mut position: u64, mut bytes: &[u8]) -> bool {
         while !bytes.is_empty() {
             let expected = self.at(position, bytes.len() as u64);

@@ -41,7 +41,7 @@ pub(crate) struct Pool {
 pub(crate) struct Waiter {
     task: TaskHandle,
     state: Cell<State>,
-    /// Whether it is in the queue.
+    /// True while it is in the queue.
     queued: Cell<bool>,
 }
 
@@ -59,14 +59,14 @@ impl Waiter {
     }
 }
 
-/// How a kept connection failed.
+/// Failure of a kept connection.
 #[derive(Debug)]
 pub(crate) enum Ending {
     /// No transaction was under way.
     Unused(StepFailure),
     /// The transaction that was under way failed with it.
     Failed(StepFailure),
-    /// What was under way has been counted.
+    /// The transactions that were under way have been counted.
     Counted,
 }
 
@@ -144,7 +144,7 @@ impl Pool {
         self.opener.want(there.saturating_add(needed.saturating_sub(coming)).min(self.most));
     }
 
-    /// When the connection's next exchange was meant to begin, if there is one now.
+    /// Intended start of the connection's next exchange, if there is one now.
     pub(crate) fn next(&self, context: &ThreadContext, waiter: &Waiter) -> Option<Moment> {
         let next = self.arrivals.take(context)?;
         self.change(waiter, State::Busy);
@@ -242,8 +242,8 @@ impl Service for Pool {
     }
 }
 
-/// How many connections are opened before the run begins: in a closed model all of them; in an open one twice as many
-/// as exchanges will be under way, by what one of them took, and a few more.
+/// Number of connections that are opened before the run begins: in a closed model all of them; in an open one twice the number of
+/// exchanges that will be under way, by the duration of one of them, and a few more.
 fn first(plan: &Plan, most: u32, parts: u64, took: Duration) -> u32 {
     let Some(rates) = plan.rates() else { return most };
     let streams = if let Work::Http { streams, .. } = plan.work { streams.max(1) } else { 1 };

@@ -77,7 +77,7 @@ fn calculate(
     Some(Ports { range, sources, destinations, capacity, lasting_rate, sentence })
 }
 
-/// Whether the plan's first loopback source reaches `destination`: it reaches every address of this machine, and no other
+/// Returns true if the plan's first loopback source reaches `destination`: it reaches every address of this machine, and no other
 /// machine. Sends nothing: connecting a UDP socket only selects its route.
 fn reached(plan: &Plan, destination: IpAddr) -> bool {
     let same_family = |source: &&IpAddr| source.is_loopback() && source.is_ipv4() == destination.is_ipv4();
@@ -153,9 +153,9 @@ impl Rest {
     }
 }
 
-/// Why this machine's share of the plan cannot work, if it cannot: standing connections or connections in flight
-/// beyond the descriptors, standing connections beyond the ports, a rate that TIME_WAIT does not let last as long
-/// as the run. `file_limit` is what [`crate::machine::file_limit`] says after it was raised.
+/// Reason why this machine's share of the plan cannot work, if there is one: connections kept open or in flight beyond the descriptors,
+/// connections kept open beyond the ports, a rate that TIME_WAIT does not let last as long as the run. `file_limit` is the result of
+/// [`crate::machine::file_limit`] after it was raised.
 pub fn objection(plan: &Plan, share: Share, ports: Option<&Ports>, file_limit: u64) -> Option<Refusal> {
     let of = share.of.max(1);
     let standing = u64::from(plan.connections.div_ceil(of));
@@ -202,7 +202,7 @@ fn too_few_ports(plan: &Plan, standing: u64, ports: &Ports) -> Option<Refusal> {
     })
 }
 
-/// Whether a connection ends before the run does.
+/// Returns true if a connection ends before the run does.
 fn returns(plan: &Plan) -> bool {
     !matches!(plan.work, crate::plan::Work::Bulk { .. } | crate::plan::Work::Idle { .. })
 }

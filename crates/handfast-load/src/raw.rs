@@ -26,13 +26,13 @@ pub(crate) struct RawConnection {
     context: Rc<ThreadContext>,
     wire: Wire,
     sizes: Option<Sizes>,
-    /// What goes with the first exchange.
+    /// Data that goes with the first exchange.
     opening: Opening,
     /// Exchanges that were begun.
     begun: u64,
     under_way: Option<UnderWay>,
     finished: Option<Finished>,
-    /// Whether the target has ended it, or it broke.
+    /// State of the connection: open, ended by the target, or broken.
     state: State,
 }
 
@@ -75,7 +75,7 @@ impl RawConnection {
         }
     }
 
-    /// Whether an answer shows that the target accepted the handshake.
+    /// Returns true if an answer shows that the target accepted the handshake.
     fn has_answers(&self) -> bool {
         self.sizes.is_some_and(|sizes| sizes.receive > 0)
     }

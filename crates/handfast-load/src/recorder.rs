@@ -28,7 +28,7 @@ const SECOND: Duration = Duration::from_secs(1);
 /// The parameters of a handshake: version, suite, group.
 type Agreement = (Option<&'static str>, Option<&'static str>, Option<&'static str>);
 
-/// When an exchange happened.
+/// Times of an exchange.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Times {
     pub(crate) began: Moment,
@@ -40,9 +40,9 @@ pub(crate) struct Times {
 #[derive(Debug)]
 pub(crate) struct Recorder {
     present: Second,
-    /// Whether transactions have an intended start: then the report has their lag, and their time from the actual start.
+    /// True if transactions have an intended start: then the report has their lag, and their time from the actual start.
     scheduled: bool,
-    /// How long the last exchange took.
+    /// Duration of the last exchange.
     last_exchange: Duration,
     second: u32,
     /// End of the present second; before the start it is that of the first one.
@@ -56,7 +56,7 @@ pub(crate) struct Recorder {
     waiting: VecDeque<Interval>,
 }
 
-/// What was gathered since the last second was handed over.
+/// Measurements since the last second was handed over.
 #[derive(Debug)]
 struct Second {
     /// Its gauge `open` goes on in the next one.
@@ -120,7 +120,7 @@ fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Where the thread's CPU clocks stood.
+/// Reading of the thread's CPU clocks.
 #[derive(Clone, Copy, Debug)]
 struct Usage {
     busy: u64,
@@ -173,7 +173,7 @@ impl Recorder {
         self.heartbeat = Heartbeat::new();
     }
 
-    /// When the thread has to call this again: at the end of the current second, or earlier to detect a pause.
+    /// Time at which the thread has to call this again: at the end of the current second, or earlier to detect a pause.
     pub(crate) fn next_beat(&self) -> Moment {
         self.heartbeat.next().min(self.boundary)
     }
@@ -183,7 +183,7 @@ impl Recorder {
         self.end = end;
     }
 
-    /// How long the last exchange took; nothing, if there was none.
+    /// Duration of the last exchange; zero, if there was none.
     pub(crate) fn last_exchange(&self) -> Duration {
         self.last_exchange
     }
@@ -232,7 +232,7 @@ impl Recorder {
         }
     }
 
-    /// Whether everything has been taken.
+    /// Returns true if every second has been taken.
     pub(crate) fn is_drained(&self) -> bool {
         self.waiting.is_empty()
     }

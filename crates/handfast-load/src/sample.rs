@@ -101,7 +101,7 @@ pub struct Failures {
     pub step: Step,
     /// Why.
     pub cause: Cause,
-    /// How many.
+    /// Number of these failures.
     pub count: u64,
     /// The first few in full, at most [`EXAMPLES`].
     pub examples: Vec<String>,
@@ -110,7 +110,7 @@ pub struct Failures {
 /// Examples kept of each kind of failure.
 pub const EXAMPLES: usize = 3;
 
-/// What was measured of one member of a mix of clients.
+/// Measurements of one member of a mix of clients.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MemberSample {
@@ -130,7 +130,7 @@ pub struct MemberSample {
     pub handshake: Histogram,
     /// Transactions, from when they were meant to begin.
     pub total: Histogram,
-    /// What was agreed on, as in [`Interval::agreed`].
+    /// Agreed parameters, as in [`Interval::agreed`].
     pub agreed: BTreeMap<String, u64>,
 }
 
@@ -150,7 +150,7 @@ impl MemberSample {
     }
 }
 
-/// What was measured of one of several HTTP requests.
+/// Measurements of one of several HTTP requests.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RequestSample {
@@ -203,19 +203,19 @@ impl ThreadUse {
 /// Shortest pause of a thread that is counted: twice the lateness of timers on an idle machine.
 pub const PAUSE: Duration = Duration::from_millis(20);
 
-/// What was measured in one second; or, merged, in many.
+/// Measurements of one second; or, merged, of many.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Interval {
-    /// Which second since the start.
+    /// Number of the second since the start.
     pub second: u32,
-    /// What was counted.
+    /// Counts of the second.
     pub tally: Tally,
-    /// What was timed.
+    /// Histograms of durations.
     pub series: BTreeMap<Series, Histogram>,
-    /// What failed.
+    /// Failures of the second.
     pub failures: Vec<Failures>,
-    /// What was agreed on in handshakes: `TLSv1.3 TLS13_AES_128_GCM_SHA256 X25519` → count.
+    /// Parameters agreed in handshakes: `TLSv1.3 TLS13_AES_128_GCM_SHA256 X25519` → count.
     pub agreed: BTreeMap<String, u64>,
     /// One for each generator thread, in their order; merging over workers appends.
     pub threads: Vec<ThreadUse>,

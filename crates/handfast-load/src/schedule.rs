@@ -25,7 +25,7 @@ pub(crate) struct Schedule {
     spacing: Spacing,
 }
 
-/// How our starts follow each other.
+/// Spacing of our starts.
 #[derive(Debug)]
 enum Spacing {
     /// One for each arrival of this number.

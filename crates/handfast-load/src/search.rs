@@ -15,7 +15,7 @@ use handfast_text::units::counted;
 
 /// Most rates that are tried: 2^40 times the first one, and more halvings than any precision takes.
 const MOST_RATES: u32 = 64;
-/// How far below the first rate the search goes before it gives up.
+/// Lowest rate that the search tries before it gives up, as a share of the first rate.
 const LOWEST: f64 = 1.0 / 1024.0;
 /// Best precision that can be requested: repeats do not agree more closely.
 const FINEST: f64 = 0.001;
@@ -56,7 +56,7 @@ pub struct Found {
     pub search: model::Search,
     /// Notes for the reader, in sentences.
     pub notes: Vec<String>,
-    /// What takes the place of the shown step's verdict, when it was not the target that ended the search.
+    /// Replacement for the shown step's verdict, when the search ended for another reason than the target.
     pub verdict: Option<Verdict>,
 }
 
@@ -131,7 +131,7 @@ impl Search {
         self.done = true;
     }
 
-    /// What was found.
+    /// Returns the result of the search.
     pub fn finish(self) -> Found {
         let (notes, verdict) = (self.notes(), self.verdict());
         let search = model::Search {
@@ -157,7 +157,7 @@ impl Search {
         }
     }
 
-    /// What the answer must be below: a rate that missed, or one that is not known.
+    /// Rate that the result must be below: a rate that missed, or one that is not known.
     fn upper(&self) -> Option<f64> {
         self.limiting().map(|(rate, _)| rate).or(self.high)
     }

@@ -42,16 +42,16 @@ const STOLEN: f64 = 0.01;
 pub struct Wanted {
     /// Certificates in PEM to predict for.
     pub certificates: Vec<PathBuf>,
-    /// Whether to measure the combined limit.
+    /// True to measure the combined limit.
     pub limit: bool,
-    /// Whether to run `openssl speed` too.
+    /// True to run `openssl speed` too.
     pub openssl: bool,
 }
 
 /// The progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress<'a> {
-    /// What is measured now.
+    /// The subject that is measured now.
     pub now: &'a str,
     /// Steps done.
     pub done: usize,
@@ -208,7 +208,7 @@ impl Row {
     }
 }
 
-/// How a report names an operation.
+/// Returns the names of an operation in a report.
 fn names(act: Act) -> (What, &'static str, Option<u32>) {
     let size = |size: usize| u32::try_from(size).ok();
     match act {

@@ -49,7 +49,7 @@ pub(crate) fn resolve(plan: &Plan, target: &Target) -> Result<Vec<SocketAddr>, R
     Ok(seen)
 }
 
-/// Whether the source addresses are of its family.
+/// Returns true if the source addresses are of its family.
 fn usable(plan: &Plan, address: SocketAddr) -> bool {
     plan.sources.iter().all(|source| source.is_ipv4() == address.is_ipv4())
 }

@@ -17,7 +17,7 @@ pub(crate) struct Thinking {
     think: Option<Think>,
     /// Places that may be used now.
     free: u32,
-    /// When the others may be used again, except those of exchanges that are under way.
+    /// Times at which the others may be used again, except those of exchanges that are under way.
     pausing: BinaryHeap<Reverse<Moment>>,
 }
 
@@ -28,7 +28,7 @@ impl Thinking {
         Self { think: plan.think, free, pausing: BinaryHeap::new() }
     }
 
-    /// Whether an exchange may begin now.
+    /// Returns true if an exchange may begin now.
     pub(crate) fn may_begin(&mut self, now: Moment) -> bool {
         while self.pausing.peek().is_some_and(|Reverse(until)| *until <= now) {
             self.pausing.pop();
@@ -55,7 +55,7 @@ impl Thinking {
         self.free += 1;
     }
 
-    /// When the next pause ends.
+    /// End of the next pause.
     pub(crate) fn next(&self) -> Moment {
         self.pausing.peek().map_or(Moment::NEVER, |Reverse(until)| *until)
     }

@@ -204,7 +204,7 @@ fn errors(view: &View<'_>) -> Option<Finding> {
     (!evidence.is_empty()).then_some(Finding { word: VerdictWord::Errors, evidence })
 }
 
-/// Why there is nothing to judge, where nothing failed either.
+/// Explains why there is nothing to judge, where nothing failed either.
 fn nothing_ended(view: &View<'_>) -> String {
     let length = format!("{:.1} s", view.length);
     match (view.offered_rate(), view.totals.tally.unserved) {
@@ -223,8 +223,8 @@ fn nothing_ended(view: &View<'_>) -> String {
     }
 }
 
-/// Whether so many connections did not end as they should that waiting for it is what was measured. A target that
-/// resets after our own end does no harm: the answer was there, and nothing waited.
+/// Returns true if so many connections were not closed cleanly that waiting for the close is what was measured. A target that resets
+/// after our own end does no harm: the answer was complete, and nothing waited.
 fn is_never_closed(view: &View<'_>) -> bool {
     view.badly_closed().is_some_and(|(part, greatest)| {
         let harms = view.plan.close == Close::Server || greatest.cause == Cause::Deadline;
@@ -306,7 +306,7 @@ fn shortage(view: &View<'_>) -> Option<String> {
     }
 }
 
-/// What the decision was made on, when that is another share than the whole run's.
+/// Names the share that the decision was based on, if it is another one than the whole run's.
 fn decided_on(view: &View<'_>, decisive: f64) -> String {
     let whole = view.offered_rate().map_or(1.0, |offered| view.rate() / offered.max(f64::MIN_POSITIVE));
     let decisive = decisive.min(1.0);

@@ -27,7 +27,7 @@ pub(crate) enum Got {
     End,
 }
 
-/// How the target's direction ended.
+/// End of the target's direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ended {
     /// Not yet.
@@ -47,7 +47,7 @@ pub(crate) struct Wire {
     ending: Ending,
 }
 
-/// How far our own end has come.
+/// Progress of our own end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ending {
     No,
@@ -80,12 +80,12 @@ impl Wire {
         self.leg
     }
 
-    /// How the target's direction ended.
+    /// End of the target's direction.
     pub(crate) fn ended(&self) -> Ended {
         self.ended
     }
 
-    /// Whether everything that was sent is with the kernel.
+    /// Returns true if the kernel has everything that was sent.
     pub(crate) fn is_flushed(&self) -> bool {
         self.leg.unsent() == 0
     }
@@ -243,7 +243,7 @@ impl Wire {
         }
     }
 
-    /// Why the target took no more: a target that refuses sends an alert and closes, and what we write after that ends
+    /// Finds the reason why the target took no more: a target that refuses sends an alert and closes, and what we write after that ends
     /// in a reset. The alert came first, and has more details.
     fn why_gone(&mut self, step: Step, broken: &Broken) -> StepFailure {
         drop(self.leg.take_unsent());
@@ -267,7 +267,7 @@ impl Wire {
         StepFailure::ended(step, self.ended == Ended::Orderly, detail)
     }
 
-    /// Whether something happened without a request: the target ended or reset the connection.
+    /// Checks whether something happened without a request: the target ended or reset the connection.
     pub(crate) fn look(&mut self, bench: &ThreadContext, step: Step) -> Result<Got, StepFailure> {
         let scratch = &mut *bench.scratch.borrow_mut();
         let mut unasked = 0;

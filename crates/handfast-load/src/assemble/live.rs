@@ -25,7 +25,7 @@ impl Live {
         Self { plan: plan.clone(), started: 0, ended: 0 }
     }
 
-    /// What is to be done; `part` is which step of a search it is.
+    /// Describes the work of the run; `part` is the step of a search.
     pub fn begin(&self, part: &str) -> Begin {
         Begin {
             schema: SCHEMA.to_owned(),

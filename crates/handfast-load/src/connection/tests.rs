@@ -17,7 +17,7 @@ use crate::transaction::transaction;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// What happens next on the connection.
+/// Next event on the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Deed {
     /// The exchange that is under way ends well.
@@ -137,7 +137,7 @@ impl Connection for Scripted {
     }
 }
 
-/// What one transaction of three exchanges measures.
+/// Measurements of one transaction of three exchanges, and the number of clean closes.
 fn transaction_of_three(script: &'static [Deed]) -> (Interval, u32) {
     on_engine(move || async move {
         SCRIPT.set(script.iter().copied().collect());
@@ -173,8 +173,8 @@ fn a_transaction_is_all_of_its_exchanges_and_the_end() {
     assert_eq!(found(&measured), (0, 1, "the target closed the connection with 1 of 3 requests to go"));
 }
 
-/// What one kept connection measures, the arrivals that are left, and whether it was closed cleanly. In an open model three
-/// arrivals are due.
+/// Measurements of one kept connection, the arrivals that are left, and whether it was closed cleanly.
+/// In an open model three arrivals are due.
 fn kept_until_the_end(model: Model, script: &'static [Deed]) -> (Interval, u64, u32) {
     on_engine(move || async move {
         SCRIPT.set(script.iter().copied().collect());

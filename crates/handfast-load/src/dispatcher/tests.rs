@@ -1,4 +1,4 @@
-//! What is due is handed out, in its order; what does not fit waits, within bounds; what never begins is counted.
+//! Due arrivals are handed out in their order; arrivals without room wait, within bounds; arrivals that never begin are counted.
 
 use std::cell::{Cell, RefCell};
 use std::time::Duration;

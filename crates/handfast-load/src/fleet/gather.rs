@@ -13,9 +13,9 @@ use super::protocol::{Event, HELLO, Hello, Order, Subjects, decode, encode};
 use crate::outcome::Refusal;
 use handfast_bus::Feed;
 
-/// How often the call is repeated: workers may be starting at this moment.
+/// Interval at which the call is repeated: workers may be starting at this moment.
 const CALLING: Duration = Duration::from_millis(250);
-/// When enough have answered and some of them cannot take part, how long others may still come.
+/// Time for which more workers may answer, when enough have answered and some of them cannot take part.
 const SETTLING: Duration = Duration::from_millis(500);
 
 /// A worker that can take part.

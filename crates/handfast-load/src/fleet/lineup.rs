@@ -154,8 +154,8 @@ impl std::fmt::Debug for Lineup {
     }
 }
 
-/// What starts a worker of this fleet, as it is typed. Its user and password are not the coordinator's: the file has the
-/// name that `handfast worker setup` gives it.
+/// Command line that starts a worker of this fleet. Its user and password are not the coordinator's:
+/// the file has the name that `handfast worker setup` gives it.
 fn joining(bus: &BusAddress, place: &str) -> String {
     let default = BusAddress::new("");
     let mut typed = format!("handfast worker {place}");

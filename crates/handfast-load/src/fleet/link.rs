@@ -24,7 +24,7 @@ pub(super) struct Link {
     pub(super) bus: Arc<dyn Bus>,
     pub(super) subjects: Subjects,
     pub(super) me: Caller,
-    /// What starts a worker on this bus, as it is typed.
+    /// Command line that starts a worker on this bus.
     pub(super) joining: String,
 }
 

@@ -11,7 +11,7 @@ use handfast_stats::Histogram;
 use crate::outcome::Refusal;
 use crate::sample::{Interval, Series, Tally};
 
-/// Whether more will come from a worker.
+/// State of a worker: whether more seconds will come from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Standing {
     /// It works.
@@ -22,7 +22,7 @@ pub(super) enum Standing {
     Lost,
 }
 
-/// What came from one worker.
+/// Seconds that came from one worker.
 #[derive(Debug)]
 pub(super) struct Part {
     standing: Standing,
@@ -36,7 +36,7 @@ pub(super) struct Part {
     pub(super) missing: Vec<u32>,
 }
 
-/// What one worker contributed to a merged second.
+/// Contribution of one worker to a merged second.
 #[derive(Clone, Copy, Debug)]
 struct Piece {
     worker: usize,
@@ -151,8 +151,8 @@ impl Merge {
     }
 }
 
-/// Whether a worker's final totals are the sum of its intervals: every count and every histogram. Gauges, and what
-/// belongs to threads, do not add up over time.
+/// Returns true if a worker's final totals are the sum of its intervals: every count and every histogram. Gauges, and what belongs to
+/// threads, do not add up over time.
 pub(super) fn sums_agree(sum: &Interval, totals: &Interval) -> bool {
     fn tally(interval: &Interval) -> Tally {
         Tally { open: 0, ..interval.tally.clone() }
@@ -192,8 +192,8 @@ pub(super) fn sums_agree(sum: &Interval, totals: &Interval) -> bool {
         && same_series()
 }
 
-/// Whether two histograms hold the same samples. By their buckets: extremes are kept more exactly before a histogram
-/// has travelled than after.
+/// Returns true if two histograms hold the same samples. By their buckets: extremes are kept more
+/// exactly before a histogram has travelled than after.
 fn same(one: &Histogram, other: &Histogram) -> bool {
     one.count() == other.count() && one.buckets() == other.buckets()
 }

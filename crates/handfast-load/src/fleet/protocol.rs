@@ -61,7 +61,7 @@ impl Identity {
         }
     }
 
-    /// Why a worker with `self` cannot work for a coordinator with `wanted`; `None`: it can.
+    /// Reason why a worker with `self` cannot work for a coordinator with `wanted`; `None`: it can.
     pub(super) fn differs(&self, wanted: &Self) -> Option<String> {
         if self.protocol != wanted.protocol {
             return Some(format!("it uses protocol {}, this program {}", self.protocol, wanted.protocol));
@@ -132,7 +132,7 @@ pub(super) enum Order {
         by: String,
         /// The run's name.
         run: String,
-        /// What is to be done.
+        /// Plan of the run.
         plan: Box<Plan>,
         /// Your part of it.
         share: Share,
@@ -214,7 +214,7 @@ pub(super) enum Event {
     End {
         /// Totals.
         end: Box<WorkerEnd>,
-        /// Why the worker ended before the order to end, if it did.
+        /// Reason for an end before the order to end, if there was one.
         cut: Option<String>,
     },
     /// Nothing more will come from me in this run.

@@ -28,7 +28,7 @@ const LOOK: Duration = Duration::from_millis(250);
 const STOOD_STILL: Duration = Duration::from_secs(1);
 /// After this duration a second no longer waits for any worker.
 const OVERDUE: Duration = Duration::from_secs(3);
-/// What a worker may need beyond the plan's own bounds: threads, totals, the bus.
+/// Time that a worker may need beyond the plan's own bounds: for threads, totals, the bus.
 const GRACE: Duration = Duration::from_secs(10);
 
 /// The state of one worker in this run.
@@ -368,12 +368,12 @@ impl<'a> Run<'a> {
     }
 }
 
-/// How long a run may take beyond its duration: a transaction in flight has up to three bounded steps.
+/// Maximum time of a run beyond its duration: a transaction in flight has up to three bounded steps.
 fn longest_tail(plan: &Plan) -> Duration {
     plan.timeout.saturating_mul(3).saturating_add(GRACE)
 }
 
-/// How long making ready may take: a name, a transaction to see that it works, tickets, and open connections.
+/// Maximum time of the preparation: a name, a transaction to see that it works, tickets, and open connections.
 fn longest_preparation(plan: &Plan) -> Duration {
     plan.timeout.saturating_mul(6).saturating_add(LONGEST_PREPARATION).saturating_add(GRACE)
 }

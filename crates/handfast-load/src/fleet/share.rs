@@ -126,7 +126,7 @@ impl Lease {
         Moment::from_nanos(self.0.load(Ordering::Relaxed))
     }
 
-    /// Whether it is over.
+    /// Returns true if the lease has expired.
     pub(super) fn is_over(&self) -> bool {
         Moment::now() > self.until()
     }
@@ -213,7 +213,7 @@ impl Inside {
         }
     }
 
-    /// Whether to end, and why when that was not requested.
+    /// Returns `Some` if the share has to end; inside, the reason, if the end was not requested.
     fn why_end(&self) -> Option<Option<String>> {
         if self.stop.load(Ordering::Relaxed) {
             return Some(None);

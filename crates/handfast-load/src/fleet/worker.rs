@@ -17,11 +17,11 @@ use crate::outcome::Refusal;
 use crate::plan::Plan;
 use handfast_bus::{Bus, Feed, Message, fresh_id, token};
 
-/// How long the final message is repeated until a coordinator has received it.
+/// Time for which the final message is repeated, until a coordinator has received it.
 const INSISTING: Duration = Duration::from_secs(20);
-/// How long a bus may be unreachable before a worker ends.
+/// Time for which a bus may be unreachable before a worker ends.
 const GIVING_UP: Duration = Duration::from_secs(600);
-/// How long a worker with the order to end waits for its load to end.
+/// Time for which a worker with the order to end waits for its load to end.
 const LEAVING: Duration = Duration::from_secs(5);
 
 /// Serves run after run until `stop`, or until the bus was unreachable for ten minutes.
@@ -76,7 +76,7 @@ struct Assignment {
     run: String,
     by: String,
     thread: ShareThread,
-    /// Whether it has received the moment of the start.
+    /// True once it has received the moment of the start.
     begun: bool,
     /// Its final message, and until when it is repeated.
     end: Option<(Bytes, Moment)>,

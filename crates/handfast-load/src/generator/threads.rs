@@ -70,7 +70,7 @@ impl Threads {
         Ok(started)
     }
 
-    /// How many there are.
+    /// Number of threads.
     pub(super) fn count(&self) -> u32 {
         self.all.len() as u32
     }

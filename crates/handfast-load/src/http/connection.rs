@@ -47,7 +47,7 @@ pub(super) struct Answer {
     pub(super) taken: Result<Values, String>,
 }
 
-/// Why there is no answer.
+/// Reason why there is no answer.
 #[derive(Clone, Debug)]
 pub(super) enum Lost {
     /// The target closed the connection before it looked at the request, which may be sent on another one.
@@ -59,7 +59,7 @@ pub(super) enum Lost {
 /// A request that is over.
 #[derive(Debug)]
 pub(super) struct Finished {
-    /// When it was meant to begin.
+    /// Intended start of the request.
     pub(super) intended: Moment,
     pub(super) began: Moment,
     /// Its place among the plan's requests.
@@ -94,15 +94,15 @@ pub(super) struct Connection {
     streams: usize,
     in_flight: Vec<InFlight>,
     finished: VecDeque<Finished>,
-    /// Whether a reply was given up that HTTP/1.1 has no other way to be rid of.
+    /// True once a reply was given up; HTTP/1.1 can only close the connection then.
     given_up: bool,
-    /// When the first bytes came since nothing was under way.
+    /// Time of the first bytes since nothing was under way.
     heard: Option<Moment>,
     /// Plaintext sent and received that has been counted.
     counted: (u64, u64),
 }
 
-/// How it is asked, on every connection of a plan.
+/// The target's protocol, for every connection of a plan.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Target {
     pub(super) version: HttpVersion,
@@ -150,17 +150,17 @@ impl Connection {
         })
     }
 
-    /// Whether a request can begin now.
+    /// Returns true if a request can begin now.
     pub(super) fn has_room(&self) -> bool {
         self.in_flight.len() < self.streams && !self.given_up && self.client.is_ready()
     }
 
-    /// Whether no request can begin any more.
+    /// Returns true if no request can begin any more.
     pub(super) fn is_closed(&self) -> bool {
         self.given_up || self.client.is_closed()
     }
 
-    /// Whether nothing is under way.
+    /// Returns true if nothing is under way.
     pub(super) fn is_idle(&self) -> bool {
         self.in_flight.is_empty() && self.finished.is_empty()
     }
@@ -324,7 +324,7 @@ impl Connection {
         }
     }
 
-    /// Why a request got no answer.
+    /// Returns the reason why a request got no answer.
     fn lost(&self, error: &hyper::Error) -> Lost {
         if error.is_parse() {
             // However the target ended after it: what it sent was no answer.
@@ -335,7 +335,7 @@ impl Connection {
         if is_unseen(error) { Lost::NotSeen(trouble) } else { Lost::Failed(trouble) }
     }
 
-    /// Why a body has no end: whatever else, the answer is not whole.
+    /// Returns the reason why a body has no end: in every case, the answer is incomplete.
     fn cut_short(&self, error: &hyper::Error) -> StepFailure {
         if is_malformed(error) {
             return StepFailure::new(Step::Exchange, Cause::Http, sentence(error));
@@ -347,7 +347,7 @@ impl Connection {
         }
     }
 
-    /// Why it is of no use any more.
+    /// Returns the reason why the connection cannot be used any more.
     pub(super) fn ended(&self, what: &str) -> StepFailure {
         let trouble = failure(&self.pipe.borrow(), what);
         trouble.unwrap_or_else(|| StepFailure::new(Step::Exchange, Cause::ClosedEarly, what))
@@ -375,7 +375,7 @@ impl Connection {
     }
 }
 
-/// Why the leg broke, or how the target ended it before `what`; `None` while it is open.
+/// Returns the reason why the leg broke, or how the target ended it before `what`; `None` while it is open.
 fn failure(pipe: &Pipe, what: &str) -> Option<StepFailure> {
     match pipe.broken() {
         Some(Broken { why: Why::Truncated, .. }) => Some(StepFailure::ended(Step::Exchange, false, what)),
@@ -384,7 +384,8 @@ fn failure(pipe: &Pipe, what: &str) -> Option<StepFailure> {
     }
 }
 
-/// Whether a body could not be read because of what is in it, and not because it ended: hyper's decoder of chunks reports this kind.
+/// Returns true if a body could not be read because of its content, and not because it ended: hyper's
+/// decoder of chunks reports this kind.
 fn is_malformed(error: &hyper::Error) -> bool {
     let source = error.source().and_then(|source| source.downcast_ref::<std::io::Error>());
     source.is_some_and(|source| matches!(source.kind(), ErrorKind::InvalidInput | ErrorKind::InvalidData))

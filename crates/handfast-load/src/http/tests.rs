@@ -172,7 +172,7 @@ fn tls(alpn: &str) -> Server {
     Server::new(settings, keys).expect("a server")
 }
 
-/// What is done with each connection.
+/// Handler of each connection.
 type Deed = fn(Tls) -> Option<()>;
 
 /// A server that stops when it is dropped.

@@ -1,4 +1,4 @@
-//! How many connections are opened at once, and how long after one that was shed.
+//! Number of connections that are opened at once, and the pause after one that was shed.
 
 use super::*;
 

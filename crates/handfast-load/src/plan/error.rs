@@ -39,7 +39,7 @@ pub enum PlanError {
     OtherTarget {
         /// The URL.
         url: String,
-        /// What this run connects to.
+        /// Origin that this run connects to.
         origin: String,
     },
     /// A weight that is no number from 1 to 1,000,000.
@@ -50,21 +50,21 @@ pub enum PlanError {
     TooMuch {
         /// The first of them.
         word: String,
-        /// What a line may have.
+        /// The form of a line.
         expected: &'static str,
     },
     /// An empty line where there should be something.
     Empty {
-        /// What was expected.
+        /// The expected entry.
         expected: &'static str,
     },
     /// A header or body before the first request.
     BelongsToNoRequest,
     /// A file without an entry.
     NothingInFile {
-        /// What there is none of.
+        /// The kind of entry that is missing.
         entry: &'static str,
-        /// What a line should look like.
+        /// The form of a line.
         expected: &'static str,
     },
     /// A word of a member of a mix without a value.
@@ -98,7 +98,7 @@ pub enum PlanError {
     TakeFromNone {
         /// The number of the request.
         number: usize,
-        /// How many there are.
+        /// Number of requests.
         count: usize,
     },
     /// A value that a request uses before it was taken.
@@ -264,7 +264,7 @@ impl PlanError {
 pub struct FileError {
     /// Counted from 1; `None`: the file as a whole.
     pub line: Option<usize>,
-    /// What is wrong.
+    /// The mistake, without its place.
     pub mistake: PlanError,
 }
 

@@ -2,7 +2,7 @@
 
 /// Most headers of one request; servers take about as many.
 pub(super) const MOST_HEADERS: usize = 100;
-/// What a line of a file of requests looks like.
+/// The form of a line in a file of requests.
 pub(super) const LINE: &str = "`[WEIGHT] [METHOD] PATH`";
 /// The keys of a member besides `name` and `share`: the options of the command line with the same names.
 pub const KEYS: [&str; 9] =

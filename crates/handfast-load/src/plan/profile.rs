@@ -6,7 +6,7 @@
 
 use super::error::PlanError;
 
-/// What a profile offers.
+/// Parameters that a profile offers.
 #[derive(Clone, Copy, Debug)]
 pub struct Profile {
     /// The word.

@@ -30,7 +30,7 @@ pub fn header(text: &str) -> Result<Header, PlanError> {
     }
 }
 
-/// Why a header cannot be chosen; `None`: it can.
+/// Returns the reason why a header cannot be chosen; `None`: it can.
 fn refused(name: &str) -> Option<&'static str> {
     Some(match name {
         "content-length" => "it is counted from the body (RFC 9112 §6.2)",
@@ -154,7 +154,7 @@ fn take(request: &mut Request, line: &str) -> Result<(), PlanError> {
     Ok(())
 }
 
-/// What makes no sense in a request; its path first.
+/// Mistakes in a request; those in its path first.
 pub(crate) fn mistakes(request: &Request) -> Vec<PlanError> {
     let mut wrong = Vec::new();
     wrong.extend(method(&request.method).err());
@@ -174,7 +174,7 @@ pub(crate) fn mistakes(request: &Request) -> Vec<PlanError> {
     wrong
 }
 
-/// Whether a line of a file belongs to the request before it.
+/// Returns true if a line of a file belongs to the request before it.
 fn more(line: &str) -> bool {
     let first = line.split_ascii_whitespace().next().unwrap_or_default();
     line.starts_with('@') || (first.contains(':') && !is_url(first))

@@ -30,7 +30,7 @@ pub fn parse(text: &str) -> Result<(usize, Take), PlanError> {
     Ok((number, Take { name: name.to_owned(), from }))
 }
 
-/// Whether a request has `{NAME}` in its path, a header or its body.
+/// Returns true if a request has `{NAME}` in its path, a header or its body.
 fn uses(request: &Request, name: &str) -> bool {
     let mark = format!("{{{name}}}");
     let in_body = matches!(&request.body, Some(Body::Text(text)) if text.contains(&mark));
@@ -38,7 +38,7 @@ fn uses(request: &Request, name: &str) -> bool {
     in_body || request.path.contains(&mark) || values.any(|value| value.contains(&mark))
 }
 
-/// What is wrong with the values that the requests take and use.
+/// Mistakes in the values that the requests take and use.
 pub fn mistakes(requests: &[Request], in_order: bool) -> Vec<PlanError> {
     let mut wrong = Vec::new();
     let mut names = Vec::new();
@@ -65,7 +65,7 @@ pub fn mistakes(requests: &[Request], in_order: bool) -> Vec<PlanError> {
     wrong
 }
 
-/// Whether a body is in a file, which is not read yet.
+/// Returns true if a body is in a file, which is not read yet.
 fn in_a_file(requests: &[Request]) -> bool {
     requests.iter().any(|request| matches!(request.body, Some(Body::File(_))))
 }

@@ -1,4 +1,4 @@
-//! How often one of several requests or clients is used.
+//! Weights: the frequency of one of several requests or clients.
 
 use super::error::PlanError;
 

@@ -1,4 +1,4 @@
-//! How many connections an open model wants. What tasks do with them is tested on the built program.
+//! Number of connections that an open model needs. The tasks that use them are tested on the built program.
 
 use super::*;
 use crate::plan::{Arrivals, ExpectedStatuses, HttpVersion, Model};

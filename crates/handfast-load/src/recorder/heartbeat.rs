@@ -27,7 +27,7 @@ impl Heartbeat {
         Self { last: Usage::now(Moment::now()), pauses: Vec::new() }
     }
 
-    /// When the next beat is due.
+    /// Time at which the next beat is due.
     pub(super) fn next(&self) -> Moment {
         self.last.at + BEAT
     }

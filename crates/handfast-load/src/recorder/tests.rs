@@ -1,4 +1,4 @@
-//! What counts and what does not: before the start, in its second, after the end; and that nothing is lost on the way.
+//! Counting before the start, in its second, and after the end; and that nothing is lost on the way.
 
 use std::sync::mpsc::{Receiver, sync_channel};
 

@@ -12,7 +12,7 @@ use handfast_report::speed::{ComparedRow, Operation, What};
 
 use crate::outcome::Refusal;
 
-/// How long one run may take; two seconds are usual.
+/// Timeout of one run; two seconds are usual.
 const TIMEOUT: Duration = Duration::from_secs(30);
 /// Most output of a run.
 const LONGEST: u64 = 1 << 20;
@@ -24,7 +24,7 @@ struct Row {
     kind: Measured,
 }
 
-/// What a run measures.
+/// Subject of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Measured {
     /// Signatures and verifications.
@@ -123,7 +123,7 @@ fn arguments(row: &Row) -> Vec<String> {
     arguments
 }
 
-/// What a run's last line says: operations a second, of one or two kinds.
+/// Parses a run's last line: operations a second, of one or two kinds.
 fn figures(output: &str, kind: Measured) -> Option<Vec<(What, Option<u32>, f64)>> {
     let line = output.lines().rev().find(|line| line.starts_with("+F"))?;
     let fields: Vec<&str> = line.trim().split(':').collect();

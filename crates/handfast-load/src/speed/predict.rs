@@ -77,7 +77,7 @@ fn one(report: &SpeedReport, signature: Option<Signature>, group: Group) -> Opti
     })
 }
 
-/// What the handshake takes, the rest last; `None` when something was not measured.
+/// Terms of the handshake's time, the rest last; `None` when something was not measured.
 fn terms(report: &SpeedReport, signature: Option<Signature>, group: Group) -> Option<Vec<Term>> {
     let mut terms = public(report, signature, group)?;
     let (basis, theirs) = match signature {

@@ -48,7 +48,7 @@ const ROUNDS: usize = 7;
 const ROUND: Duration = Duration::from_millis(150);
 /// Timeout of the whole measurement.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// How often a thread looks whether all is over.
+/// Interval at which a thread checks whether the measurement is over.
 const LOOK: Duration = Duration::from_millis(20);
 /// Loopback addresses of clients and backends: with one of each, the ports of connections that have just ended would run
 /// short (a minute of TIME_WAIT for each; tcp(7)).
@@ -56,7 +56,7 @@ const ADDRESSES: u8 = 16;
 /// Turns that one task may have before the others.
 const TURNS: u32 = 16;
 
-/// What is relayed.
+/// Kind of traffic that is relayed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Work {
     /// Connections with [`EXCHANGE`] bytes there and back.
@@ -86,14 +86,14 @@ impl Work {
     }
 }
 
-/// What the relay needed.
+/// CPU time that the relay needed.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Needed {
     /// CPU time for a transaction, an exchange or a byte.
     pub(super) time: Time,
     /// Share of the time in which the relay worked.
     pub(super) busy: f64,
-    /// Whether the peers shared its CPU.
+    /// True if the peers shared its CPU.
     pub(super) one_cpu: bool,
 }
 
@@ -116,7 +116,7 @@ fn failed(what: impl std::fmt::Display) -> Refusal {
     Refusal::failed(format!("speed --limit: bare relay: {what}"))
 }
 
-/// What both threads share: when it is over.
+/// End of a measurement, shared by both threads.
 struct Over {
     flag: AtomicBool,
     deadline: Moment,
@@ -185,7 +185,7 @@ struct Round {
     units: f64,
 }
 
-/// What the tasks of one thread share.
+/// State that the tasks of one thread share.
 struct Run {
     over: std::sync::Arc<Over>,
     trouble: RefCell<Option<String>>,

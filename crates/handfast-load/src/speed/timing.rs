@@ -16,13 +16,13 @@ use crate::outcome::Refusal;
 
 /// Repetitions, of which the median counts.
 pub(super) const REPETITIONS: usize = 7;
-/// How long one takes, with what is prepared for it.
+/// Time of one repetition in nanoseconds, with its preparation.
 const REPETITION: f64 = 18e6;
 /// Most that is prepared at once: it takes memory.
 const MOST: usize = 1 << 20;
-/// How long all cores are measured.
+/// Time for which all cores are measured.
 const TOGETHER: Duration = Duration::from_millis(120);
-/// How long a core works while it waits for the others to begin.
+/// Time for which a core works while it waits for the others to begin.
 const GATHERING: Duration = Duration::from_secs(5);
 
 /// CPU time of this thread, in nanoseconds.
@@ -32,10 +32,10 @@ pub(super) fn cpu() -> f64 {
     used.tv_sec as f64 * 1e9 + used.tv_nsec as f64
 }
 
-/// What some runs took, in nanoseconds for all of them together.
+/// Times of some runs, in nanoseconds for all of them together.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Taken {
-    /// What is measured.
+    /// Time of the subject.
     pub(super) ns: f64,
     /// The other side's part.
     pub(super) other: f64,
@@ -46,13 +46,13 @@ pub(super) trait Subject {
     /// Runs it this number of times, and times it without the preparation.
     fn run(&mut self, times: usize) -> Result<Taken, Refusal>;
 
-    /// How many things one time is.
+    /// Number of things that one run does.
     fn units(&self) -> f64 {
         1.0
     }
 }
 
-/// What one core took for one thing.
+/// Time of one core for one thing.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Sample {
     pub(super) time: Time,
@@ -60,7 +60,7 @@ pub(super) struct Sample {
     pub(super) other: Time,
 }
 
-/// How much of a CPU the measuring thread got.
+/// Share of a CPU that the measuring thread got.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Watch {
     cpu: f64,
@@ -77,7 +77,7 @@ impl Watch {
 /// A subject that is timed in several steps.
 pub(super) struct Timed {
     subject: Box<dyn Subject>,
-    /// How many times are a repetition.
+    /// Number of runs in a repetition.
     times: usize,
     taken: Vec<Taken>,
 }
@@ -98,7 +98,7 @@ impl Timed {
         Ok(())
     }
 
-    /// What the repetitions come to.
+    /// Summary of the repetitions.
     pub(super) fn sample(&self) -> Sample {
         let each = self.times as f64 * self.subject.units();
         let of = |part: fn(&Taken) -> f64| {
@@ -117,7 +117,7 @@ pub(super) fn one(subject: Box<dyn Subject>, watch: &mut Watch) -> Result<Sample
     Ok(timed.sample())
 }
 
-/// How many times fit a repetition; doubles until a tenth of it is used, so that the estimate is a good one.
+/// Number of runs that fit a repetition; doubles until a tenth of it is used, so that the estimate is a good one.
 fn calibrate(subject: &mut dyn Subject) -> Result<usize, Refusal> {
     let mut times = 1;
     loop {

@@ -1,4 +1,4 @@
-//! Whether the generator had spare capacity: CPU when it needed it, and time between its transactions.
+//! Spare capacity of the generator: CPU when it needed it, and time between its transactions.
 //!
 //! In: a run. Out: why its figures describe the generator; or `None`, and then the target may be the cause. All thresholds
 //! are in this file, and are the same for every model: a closed loop, a rate, a ramp, each step of
@@ -40,7 +40,7 @@ const HELD_UP: f64 = 0.2;
 const PAUSED: f64 = 0.01;
 /// Time that a thread is paused within a second, in nanoseconds, from which the figures are the generator's.
 const LONG_PAUSE: u64 = 300_000_000;
-/// How much longer than a second a thread's second may last, and how long it may be paused in it, in nanoseconds, so that what
+/// Time by which a thread's second may exceed a second, and for which it may be paused in it, in nanoseconds, so that transactions that
 /// did not finish in it can be the target's fault.
 const NOTHING_AMISS: u64 = 300_000_000;
 /// Seconds with a pause that are named.
@@ -51,7 +51,7 @@ const WHOLE: u64 = 500_000_000;
 /// A second, in nanoseconds.
 const SECOND: u64 = 1_000_000_000;
 
-/// Why the figures are the generator's, or its machine's.
+/// Finds the reason why the figures are the generator's, or its machine's.
 pub(super) fn generator(view: &View<'_>) -> Option<Finding> {
     let found = did_not_run(view).or_else(|| match view.plan.model {
         Model::Closed => pace(view, view.busiest()?),
@@ -75,8 +75,8 @@ pub(super) fn late_all_the_same(view: &View<'_>) -> Option<String> {
     })
 }
 
-/// Whether every generator thread ran through this second: none of them was paused for a good part of it, or came late out of the
-/// one before.
+/// Returns true if every generator thread ran through this second: none of them was paused for a good
+/// part of it, or came late out of the one before.
 pub(super) fn ran_through(second: &Interval) -> bool {
     let whole = |used: &ThreadUse| {
         (WHOLE..SECOND + NOTHING_AMISS).contains(&used.wall_ns) && used.paused_ns < NOTHING_AMISS
@@ -236,7 +236,7 @@ fn too_late(service: &Histogram, least: u64, part: f64) -> u64 {
     least.max((service.quantile_nanos(0.5) as f64 * part) as u64)
 }
 
-/// Whether a thread had no pause in this second, and was late in it.
+/// Returns true if a thread had no pause in this second, and was late in it.
 fn is_saturated(second: &Interval) -> bool {
     let whole = second.threads.iter().filter(|used| used.wall_ns >= WHOLE);
     let pressed = whole.filter_map(Busy::of).any(|busy| busy.pressure() >= BUSY);

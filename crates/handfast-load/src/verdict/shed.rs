@@ -42,7 +42,7 @@ pub(super) fn evidence(view: &View<'_>) -> Option<String> {
     ))
 }
 
-/// How most of them were shed.
+/// The way in which most of them were shed.
 const fn way(cause: Cause) -> &'static str {
     match cause {
         Cause::Refused => ", mostly by refusing them",
@@ -91,12 +91,12 @@ pub(super) fn held(view: &View<'_>) -> f64 {
     tally.held as f64 / (tally.transactions + tally.failed + tally.unserved).max(1) as f64
 }
 
-/// Whether waiting for connections to be opened explains what came late.
+/// Returns true if waiting for connections to be opened explains the late transactions.
 pub(super) fn explains_lag(view: &View<'_>) -> bool {
     held(view) >= HELD
 }
 
-/// What a reader of latencies should know of handshakes that are in them.
+/// Note about handshakes that are included in latencies.
 pub(super) fn openings(view: &View<'_>) -> Option<String> {
     explains_lag(view).then(|| {
         let handshake = view.totals.series.get(&Series::Handshake);

@@ -13,9 +13,9 @@ use crate::sample::{Interval, Series};
 
 /// At this usual number per second, an empty second is not chance (Poisson: one second in 22,000 at ten a second).
 const USUAL: u64 = 10;
-/// What ends in a stalled second, as a part of what usually does: the last answers before it, the first after it.
+/// Divisor of the usual number that ends in a second: fewer end in a stalled one, the last answers before it and the first after it.
 const PART: u64 = 20;
-/// What ends in a second of which a pause took a good part, as a share of what usually does …
+/// Share of the usual number that ends in a second, below which a pause took a good part of it …
 const FEW: f64 = 0.6;
 /// … and how long, in nanoseconds, half of the connections of a closed loop then waited for an answer.
 const LONG: u64 = 300_000_000;
@@ -44,7 +44,7 @@ pub(crate) fn stalled(view: &View<'_>) -> Vec<u32> {
     (0..seconds.len()).filter(still).map(|place| seconds[place].second).collect()
 }
 
-/// Whether transactions were under way when this second began and when it ended. With think time, all clients may pause at the
+/// Returns true if transactions were under way when this second began and when it ended. With think time, all clients may pause at the
 /// same time: then nothing ends either.
 fn waits_throughout(view: &View<'_>, second: &Interval) -> bool {
     let under_way = |until: u32| {
@@ -56,9 +56,9 @@ fn waits_throughout(view: &View<'_>, second: &Interval) -> bool {
     under_way(second.second) && under_way(second.second + 1)
 }
 
-/// Whether a pause took a good part of this second: few ended, and half of a closed loop's connections waited long for
-/// answers that came in it, or in the next one if the generator ran through that: after its own pause all answers are late. Of an open model
-/// the percentiles show as much.
+/// Returns true if a pause took a good part of this second: few ended, and half of a closed loop's
+/// connections waited long for answers that came in it, or in the next one if the generator ran through
+/// that: after its own pause all answers are late. Of an open model the percentiles show as much.
 fn paused(view: &View<'_>, second: &Interval, next: Option<&Interval>, usual: u64) -> bool {
     let few = (ended(view, second) as f64) < usual as f64 * FEW;
     let long = |second: &Interval| {
@@ -69,15 +69,14 @@ fn paused(view: &View<'_>, second: &Interval, next: Option<&Interval>, usual: u6
     few && matches!(view.plan.model, Model::Closed) && waited * 2 >= u64::from(view.plan.connections).max(1)
 }
 
-/// How many usually end in a second: the third quartile, so that a target that stalled for
-/// most of the run is detected too.
+/// Number that usually ends in a second: the third quartile, so that a target that stalled for most of the run is detected too.
 fn usual(view: &View<'_>, seconds: &[&Interval]) -> u64 {
     let mut all: Vec<u64> = seconds.iter().map(|second| ended(view, second)).collect();
     all.sort_unstable();
     all.get(all.len() * 3 / 4).copied().unwrap_or(0)
 }
 
-/// What ended in a second: of a run that carries bytes without a pause, how many bytes.
+/// Number that ended in a second; bytes, if the run carries them without a pause.
 fn ended(view: &View<'_>, second: &Interval) -> u64 {
     let tally = &second.tally;
     match view.plan.work {
@@ -140,7 +139,7 @@ fn in_words<N: Copy + Into<u64>>(numbers: &[N]) -> String {
     }
 }
 
-/// When errors came: `the first failed in second 3, the last in second 5; …`.
+/// Seconds in which errors came: `the first failed in second 3, the last in second 5; …`.
 pub(super) fn when_errors_came(view: &View<'_>) -> Option<String> {
     let seconds = &view.measured;
     let failed = |second: &&Interval| second.tally.failed > 0;

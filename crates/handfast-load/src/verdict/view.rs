@@ -41,7 +41,7 @@ pub(crate) struct View<'o> {
 pub(crate) struct Lost<'o> {
     /// Its name.
     pub(crate) name: &'o str,
-    /// What happened to it.
+    /// Reason for its loss.
     pub(crate) why: &'o str,
     /// From which second on nothing came from it; `None` when every second of the run did.
     pub(crate) from: Option<u32>,
@@ -57,14 +57,14 @@ pub(crate) struct WorkerThreads {
 }
 
 impl WorkerThreads {
-    /// What they did in a second; nothing of one in which a worker was missing: its threads are numbered otherwise.
+    /// Use of its threads in a second; empty for one in which a worker was missing: its threads are numbered differently.
     pub(crate) fn threads<'s>(&self, second: &'s Interval) -> &'s [ThreadUse] {
         let complete = second.threads.len() == self.of;
         second.threads.get(self.own.clone()).filter(|_| complete).unwrap_or_default()
     }
 }
 
-/// How a generator thread spent its time, as shares of it.
+/// Time of a generator thread, as shares of it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Busy {
     /// On a CPU.
@@ -109,7 +109,7 @@ impl<'o> View<'o> {
         self.outcome.workers.len()
     }
 
-    /// Whether the first and the last second are left out of means.
+    /// Returns true if the first and the last second are left out of means.
     pub(crate) fn is_trimmed(&self) -> bool {
         self.seconds.first().is_some_and(|second| second.second > 0)
     }
@@ -192,13 +192,13 @@ impl<'o> View<'o> {
         (!all.is_empty()).then(|| all.iter().sum::<f64>() / all.len() as f64)
     }
 
-    /// How far a kernel counter moved, over all workers.
+    /// Increase of a kernel counter, over all workers.
     pub(crate) fn moved(&self, name: &str) -> i64 {
         let ends = self.outcome.workers.iter().filter_map(|worker| worker.end.as_ref());
         ends.filter_map(|end| end.kernel.get(name)).sum()
     }
 
-    /// Whether the target was on loopback: it shares the machine with its generator.
+    /// Returns true if the target was on loopback: it shares the machine with its generator.
     pub(crate) fn is_local(&self) -> bool {
         let addresses = addresses(self.outcome);
         !addresses.is_empty() && addresses.iter().all(IpAddr::is_loopback)
@@ -219,7 +219,7 @@ impl<'o> View<'o> {
         }
     }
 
-    /// How many should have ended in the seconds that count; `None` in the closed model.
+    /// Number that should have ended in the seconds that count; `None` in the closed model.
     pub(crate) fn expected(&self) -> Option<f64> {
         let (first, last) = (self.seconds.first()?, self.seconds.last()?);
         self.expected_between(f64::from(first.second), f64::from(last.second) + 1.0)
@@ -231,7 +231,7 @@ impl<'o> View<'o> {
         self.expected_between(begin, begin + 1.0)
     }
 
-    /// What began one service time earlier ends now, if the target is quick enough.
+    /// Number that should end in this time: transactions that began one service time earlier end now, if the target is quick enough.
     fn expected_between(&self, begin: f64, end: f64) -> Option<f64> {
         let service = match self.plan.work {
             Work::Bulk { .. } | Work::Idle { .. } => 0.0,

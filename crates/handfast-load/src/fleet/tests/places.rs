@@ -1,4 +1,4 @@
-//! Where tests are played: a bus of either kind, with workers that can vanish.
+//! Environments of tests: a bus of either kind, with workers that can vanish.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

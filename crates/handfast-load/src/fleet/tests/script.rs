@@ -17,7 +17,7 @@ use crate::sample::{Interval, Series, ThreadUse};
 /// Samples in each second of each worker.
 pub(super) const SAMPLES: u64 = 1000;
 
-/// What a worker measures in a second.
+/// Samples of a worker in a second.
 pub(super) fn samples(index: u32, second: u32) -> impl Iterator<Item = u64> {
     let first = u64::from(index) * 7919 + u64::from(second) * 104_729 + 1;
     // Steps of a generator with a full period (Knuth's constants), bent to span eight orders of magnitude.
@@ -29,7 +29,7 @@ pub(super) fn samples(index: u32, second: u32) -> impl Iterator<Item = u64> {
     .take(SAMPLES as usize)
 }
 
-/// What a worker's load does.
+/// Behavior of a worker's load.
 #[derive(Clone)]
 pub(super) struct Script {
     seconds: u32,
@@ -69,7 +69,7 @@ impl Script {
         self
     }
 
-    /// Whether load is being made.
+    /// Returns a flag that is true while load is being made.
     pub(super) fn loading(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.loading)
     }

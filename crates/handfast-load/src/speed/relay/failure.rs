@@ -7,7 +7,7 @@ use handfast_net::fault::Fault;
 
 use super::EXCHANGE;
 
-/// Why a connection did not do its work; only the first one of a measurement is reported.
+/// Failure of a connection to do its work; only the first one of a measurement is reported.
 #[derive(Debug)]
 pub(super) enum RelayFailure {
     /// A call on a socket failed; what it was for.

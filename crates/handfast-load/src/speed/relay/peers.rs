@@ -15,7 +15,7 @@ use handfast_net::stream::{Read, Stream};
 use super::failure::RelayFailure;
 use super::{ADDRESSES, EXCHANGE, READ, Run, TURNS, Work, pause, write};
 
-/// What clients send in an exchange.
+/// Bytes that clients send in an exchange.
 const DATA: [u8; EXCHANGE] = [b'x'; EXCHANGE];
 
 /// Starts the backends, and as many clients as the work has.
