@@ -25,7 +25,7 @@ use crate::plan::Plan;
 
 /// The environment variable with the file in which programs write the secrets of their TLS sessions.
 const VARIABLE: &str = "SSLKEYLOGFILE";
-/// What is read of secrets at the most: some hundred thousand sessions.
+/// Maximum size of the secrets that are read: some hundred thousand sessions.
 const SECRETS: u64 = 64 << 20;
 
 /// A capture that is being made.
@@ -38,7 +38,7 @@ pub struct Capture {
     thread: JoinHandle<io::Result<File>>,
 }
 
-/// Where secrets come from.
+/// Source of the secrets.
 #[derive(Debug)]
 enum Secrets {
     /// From a file in our memory that commands find by this name.
@@ -142,7 +142,7 @@ fn aside(path: &Path) -> io::Result<File> {
     Ok(file.or_else(|_| memfd_create("capture", MemfdFlags::CLOEXEC))?.into())
 }
 
-/// What the day's clock showed at a moment.
+/// Reading of the wall clock at a moment.
 #[derive(Clone, Copy)]
 struct Clock {
     at: Moment,

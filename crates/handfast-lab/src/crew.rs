@@ -14,18 +14,18 @@ use rustix::event::{PollFd, PollFlags, poll};
 use crate::error::LabError;
 use crate::namespace::signals;
 
-/// How they work.
+/// Settings of the worker threads.
 #[derive(Clone, Copy, Debug)]
 pub struct Crew {
-    /// What their threads are called.
+    /// Name of their threads.
     pub name: &'static str,
     /// Jobs at the same time.
     pub at_once: usize,
-    /// When it is too late.
+    /// Time limit for all jobs.
     pub limit: Duration,
 }
 
-/// What those who work say to the one who waits.
+/// Messages from the workers to the thread that waits for them.
 enum News<R> {
     Done(usize, R),
     /// A thread has nothing left to do, or has failed.

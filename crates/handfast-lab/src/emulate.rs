@@ -18,16 +18,16 @@ use handfast_stats::random::Random;
 /// it is not reached.
 const UNDER_WAY: usize = 65_536;
 
-/// How much may wait where the rate is limited.
+/// Bound of the queue where the rate is limited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bound {
-    /// So many packets.
+    /// This number of packets.
     Packets(usize),
-    /// So many bytes of packets.
+    /// This number of bytes of packets.
     Bytes(u64),
 }
 
-/// What one direction of a link does to packets.
+/// Effects of one direction of a link on packets.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Shape {
     /// Time from one end to the other.
@@ -42,7 +42,7 @@ pub struct Shape {
     pub reorder_by: Duration,
     /// Bits a second, of IP packets; `None` for no limit.
     pub rate: Option<u64>,
-    /// What may wait where there is a rate, besides the packet that is being sent.
+    /// Bound of the queue where there is a rate, besides the packet that is being sent.
     pub queue: Bound,
 }
 
@@ -60,7 +60,7 @@ impl Default for Shape {
     }
 }
 
-/// What became of a packet that entered.
+/// Outcome for a packet that entered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Entered {
     /// It will be due then.
@@ -76,15 +76,15 @@ pub enum Entered {
 pub struct Arrival<P> {
     /// The packet.
     pub packet: P,
-    /// When it entered.
+    /// Time at which it entered.
     pub entered: Moment,
-    /// When it was to arrive.
+    /// Time at which it was to arrive.
     pub due: Moment,
-    /// Whether one that entered later has arrived already.
+    /// True if a packet that entered later has arrived already.
     pub overtaken: bool,
 }
 
-/// What happened to packets in one direction.
+/// Counts of packets in one direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Packets that entered.
@@ -112,13 +112,13 @@ pub struct Line<P> {
     loss: Random,
     jitter: Random,
     reorder: Random,
-    /// When the narrowest part has sent all that it has.
+    /// Time at which the narrowest part has sent all that it has.
     free: Moment,
-    /// What waits for the narrowest part: when it begins to be sent, and its bytes.
+    /// Packets that wait for the narrowest part: the start of each one's transmission, and its bytes.
     waiting: VecDeque<(Moment, u64)>,
     waiting_bytes: u64,
     under_way: BinaryHeap<Reverse<UnderWay<P>>>,
-    /// When the last packet of those that keep their order is due.
+    /// Arrival time of the last packet of those that keep their order.
     last_due: Moment,
     number: u64,
     /// The highest number that has arrived, plus one.
@@ -202,7 +202,7 @@ impl<P> Line<P> {
         Entered::Due(due)
     }
 
-    /// When the narrowest part has sent a packet; `None` when it has no room for it.
+    /// Returns the time at which the narrowest part has sent a packet; `None` when it has no room for it.
     fn send(&mut self, now: Moment, bytes: u64) -> Option<Moment> {
         if self.under_way.len() >= UNDER_WAY {
             return None;
@@ -233,7 +233,7 @@ impl<P> Line<P> {
         Some(self.free)
     }
 
-    /// When a packet arrives that was sent at this moment.
+    /// Returns the arrival time of a packet that was sent at this moment.
     fn arrival(&mut self, sent: Moment) -> Moment {
         let Shape { delay, jitter, reorder, reorder_by, .. } = self.shape;
         let varied = (delay + jitter.mul_f64(2.0 * self.jitter.unit())).saturating_sub(jitter);
@@ -245,7 +245,7 @@ impl<P> Line<P> {
         self.last_due
     }
 
-    /// When the next packet is due; [`Moment::NEVER`] when none is under way.
+    /// Returns the time at which the next packet is due; [`Moment::NEVER`] when none is under way.
     pub fn next(&self) -> Moment {
         self.under_way.peek().map_or(Moment::NEVER, |Reverse(next)| next.due)
     }
@@ -264,12 +264,12 @@ impl<P> Line<P> {
         Some(Arrival { packet, entered, due, overtaken })
     }
 
-    /// What has happened so far.
+    /// Returns the counts so far.
     pub fn counts(&self) -> Counts {
         self.counts
     }
 
-    /// How many packets are under way.
+    /// Number of packets under way.
     pub fn under_way(&self) -> usize {
         self.under_way.len()
     }

@@ -3,48 +3,48 @@
 use std::fmt;
 use std::io;
 
-/// What went wrong.
+/// An error of the lab.
 #[derive(Debug)]
 pub enum LabError {
     /// This machine does not let us make namespaces.
     Refused {
-        /// Which act.
+        /// Action that was refused.
         act: &'static str,
-        /// What the kernel said.
+        /// Error of the kernel.
         error: io::Error,
-        /// What would help, as far as it can be known.
+        /// Hint for the user, as far as one is known.
         hint: String,
     },
     /// A change to a network of ours failed.
     Network {
-        /// Which change, with its object: `add address 10.77.0.1/30 to veth0`.
+        /// The failed change, with its object: `add address 10.77.0.1/30 to veth0`.
         act: String,
-        /// What the kernel said.
+        /// Error of the kernel.
         error: io::Error,
     },
     /// A command could not be started or waited for.
     Command {
-        /// What was tried: `run curl`.
+        /// The failed action: `run curl`.
         act: String,
-        /// What the kernel said.
+        /// Error of the kernel.
         error: io::Error,
     },
     /// A file could not be read or written.
     File {
-        /// What was tried: `write report.json`.
+        /// The failed action: `write report.json`.
         act: String,
-        /// What the kernel said.
+        /// Error of the kernel.
         error: io::Error,
     },
     /// The request is impossible; each problem is one line, with a hint.
     Wrong(Vec<String>),
     /// It was stopped.
     Stopped(nix::sys::signal::Signal),
-    /// What was waited for did not happen.
+    /// An expected event did not happen in time.
     Late {
-        /// What was waited for, and for how long.
+        /// The expected event, and the time limit.
         what: String,
-        /// What could help.
+        /// Hint for the user.
         hint: String,
     },
 }

@@ -36,11 +36,11 @@ pub const ACCURACY: Duration = Duration::from_micros(500);
 pub struct Wire {
     /// Its ends.
     pub ports: [Port; 2],
-    /// What it does to packets that enter at either end.
+    /// Effects on packets that enter at either end.
     pub shapes: [Shape; 2],
 }
 
-/// What happened in one direction of a link.
+/// Counts and times of one direction of a link.
 #[derive(Clone, Debug)]
 pub struct Tally {
     /// Packets.
@@ -55,9 +55,9 @@ pub struct Tally {
     pub late: Histogram,
     /// Packets later than [`ACCURACY`].
     pub late_packets: u64,
-    /// When the first packet entered.
+    /// Time at which the first packet entered.
     pub first: Option<Moment>,
-    /// When the last one arrived.
+    /// Time at which the last one arrived.
     pub last: Option<Moment>,
 }
 
@@ -66,33 +66,33 @@ pub struct Tally {
 pub struct Sighting {
     /// Number of the link.
     pub wire: usize,
-    /// Which of its ends.
+    /// Index of the end of the link.
     pub end: usize,
-    /// Whether the host at this end received it; otherwise the host sent it.
+    /// True if the host at this end received it; otherwise the host sent it.
     pub received: bool,
-    /// When.
+    /// Time of the sighting.
     pub at: Moment,
-    /// Whether the link has lost or dropped it.
+    /// True if the link has lost or dropped it.
     pub lost: bool,
     /// All of it.
     pub packet: Arc<[u8]>,
 }
 
-/// Where sightings go: never waited for.
+/// Queue of sightings; the forwarder never waits for it.
 #[derive(Debug)]
 pub struct Watch {
     /// The queue.
     pub sightings: SyncSender<Sighting>,
 }
 
-/// What the thread says at its end.
+/// Result of the forwarding thread at its end.
 #[derive(Debug)]
 pub struct Ended {
     /// For each wire, for each direction.
     pub tallies: Vec<[Tally; 2]>,
     /// Sightings that found no room in their queue.
     pub unwatched: u64,
-    /// Whether it ran in real time.
+    /// True if it ran in real time.
     pub real_time: bool,
 }
 
@@ -154,7 +154,7 @@ struct Work {
     directions: Vec<[Direction; 2]>,
     watch: Option<Watch>,
     unwatched: u64,
-    /// How late this machine wakes a thread, lately: so much earlier it is to be woken.
+    /// Recent delay of waking a thread on this machine: the thread is woken earlier by this time.
     lead: Duration,
 }
 

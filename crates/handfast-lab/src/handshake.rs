@@ -1,4 +1,4 @@
-//! What a handshake costs on a long path: each kind of it, with several servers, its round trips counted from packets.
+//! The cost of a handshake on a long path: each kind of it, with several servers, its round trips counted from packets.
 //!
 //! In: how long the path is, and which servers. Out: a [`Report`](report::Report). The client is the load tester's; servers are
 //! this program's proxy, and others where they are installed, each with the same certificates, on the other side of an emulated link.
@@ -46,7 +46,7 @@ const SIGHTINGS: usize = 65_536;
 pub struct Wanted {
     /// There and back.
     pub rtt: Duration,
-    /// How often each handshake is made; the one in the middle is shown.
+    /// Number of times that each handshake is made; the one in the middle is shown.
     pub runs: usize,
     /// Names of the servers; empty: all that are installed.
     pub servers: Vec<String>,
@@ -267,7 +267,7 @@ impl Measuring<'_> {
         }
     }
 
-    /// What was seen of earlier connections.
+    /// Drops the sightings of earlier connections.
     fn forget(&self) {
         while self.seen.try_recv().is_ok() {}
     }

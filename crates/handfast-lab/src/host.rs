@@ -129,7 +129,7 @@ impl Host {
         })
     }
 
-    /// What a parameter of the kernel is in it.
+    /// Returns the value of a kernel parameter in it.
     ///
     /// **Errors**: of open(2) and read(2): not there.
     pub fn parameter(&self, name: &str) -> Result<String, LabError> {

@@ -10,8 +10,8 @@ use nix::mount::{MntFlags, MsFlags, mount, umount2};
 
 use crate::error::LabError;
 
-/// Where files in memory are made, invisible to other processes: a folder that machines have for that, and in which no user keeps the
-/// reports that the lab writes.
+/// Folder in which files in memory are made, invisible to other processes: machines have it for that,
+/// and no user keeps the reports that the lab writes in it.
 pub const FOLDER: &str = "/dev/shm";
 
 /// Puts lines in front of /etc/hosts; who reads it takes the first that fits. A machine without that file reads no names from it.

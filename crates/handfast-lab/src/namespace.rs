@@ -27,7 +27,7 @@ pub mod alone;
 /// Says to the second process that it is one: the networks outside and inside, and the first process.
 const TOKEN: &str = "HANDFAST_LAB_INSIDE";
 
-/// Where this process stands.
+/// Place of this process: outside or inside of the lab's namespaces.
 #[derive(Debug)]
 pub enum Place {
     /// Outside; the second process has ended with this exit code, 128 and the signal's number if a signal ended it.
@@ -97,8 +97,8 @@ pub(crate) fn signals() -> io::Result<SignalFd> {
     Ok(SignalFd::with_flags(&set, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?)
 }
 
-/// What has come over a [`signals`] descriptor: signals that were sent to this process alone. One that a terminal sent
-/// went to every process in front of it, the command included, which must not get it twice.
+/// Reads a [`signals`] descriptor and returns the signals that were sent to this process alone. A signal from a terminal went to every
+/// process in front of it, the command included, which must not get it twice.
 pub(crate) fn sent_to_us(signals: &SignalFd) -> io::Result<Vec<Signal>> {
     /// `SI_KERNEL` in sigaction(2).
     const KERNEL: i32 = 0x80;
@@ -184,9 +184,9 @@ fn begin_inside(token: &str) -> Result<Inside, LabError> {
     Ok(inside)
 }
 
-/// Whether this really is the place that was made: another network than outside and than that of process 1 out there,
-/// the one that the parent made, and the parent still waits. /proc still is the one outside. Gives the network of the lab
-/// around this one, if there is one.
+/// Checks that this really is the place that was made: another network than outside and than that of
+/// process 1 out there, the one that the parent made, and the parent still waits. /proc still is the
+/// one outside. Returns the network of the lab around this one, if there is one.
 fn verify(token: &str) -> Result<Option<File>, LabError> {
     let act = "verify that this is the lab's own network";
     let not = |what: &str| refused(act)(io::Error::other(what.to_owned()));
@@ -205,8 +205,8 @@ fn verify(token: &str) -> Result<Option<File>, LabError> {
     Ok(File::open(format!("/proc/{parent}/fd/{around}")).ok())
 }
 
-/// Whether this process was started in a lab: the first process here is one of ours, which its environment shows. The first process of a
-/// machine or of a container is not.
+/// Returns true if this process was started in a lab: the first process here is one of ours, which its environment shows. The first
+/// process of a machine or of a container is not.
 fn in_a_lab() -> bool {
     let variables = fs::read("/proc/1/environ").unwrap_or_default();
     variables.split(|byte| *byte == 0).any(|variable| variable.starts_with(TOKEN.as_bytes()))
@@ -236,7 +236,7 @@ fn refused<E: Into<io::Error>>(act: &'static str) -> impl FnOnce(E) -> LabError 
     }
 }
 
-/// Why namespaces are refused here, asked of the kernel's own settings.
+/// Finds the reason why namespaces are refused here, in the kernel's own settings.
 fn hint(read: impl Fn(&str) -> Option<String>) -> String {
     let off = |path: &str, value: &str| read(path).is_some_and(|text| text == value);
     let cure = if off("/proc/sys/kernel/unprivileged_userns_clone", "0") {

@@ -32,7 +32,7 @@ const CREATE: u16 = 0x400;
 const UP: u32 = 0x1;
 const NO_ARP: u32 = 0x80;
 
-/// What is done with packets to a destination.
+/// Handling of packets to a destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
     /// Out of this interface, directly to the receiver.
@@ -219,7 +219,7 @@ impl Netlink {
     }
 }
 
-/// What the kernel says in an answer.
+/// Reads the kernel's answer.
 fn read_answer(answer: &[u8]) -> io::Result<()> {
     let short = || io::Error::other("the kernel's answer is cut short");
     let kind = answer.get(4..6).ok_or_else(short)?;

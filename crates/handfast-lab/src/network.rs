@@ -18,7 +18,7 @@ use crate::port::{Engine, Port};
 
 /// Says to a lab within a lab how deep it is.
 pub const DEPTH: &str = "HANDFAST_LAB";
-/// What may wait in the kernel for the lab to take it, in bytes: some thousand packets.
+/// Size of the kernel's buffer for packets to the lab, in bytes: some thousand packets.
 const WAITING: usize = 8 << 20;
 /// All that any lab uses: 10.64.0.0/10 and fd77::/16.
 const ALL: [Prefix; 2] = [
@@ -33,25 +33,25 @@ const DEEPEST: u8 = 50;
 pub struct Network {
     /// Its hosts, in the order of the plan.
     pub hosts: Vec<Host>,
-    /// What carries packets.
+    /// Engine that carries packets.
     pub engine: Engine,
     /// The addresses of each host.
     pub addresses: Vec<Vec<IpAddr>>,
-    /// How many of the hosts are its own: all, or all but the last.
+    /// Number of hosts that are its own: all, or all but the last.
     pub own: usize,
-    /// How many labs it is in, itself included.
+    /// Number of labs that it is in, itself included.
     pub depth: u8,
     /// The links, for the forwarder.
     pub wires: Vec<Wire>,
     ends: Vec<[End; 2]>,
 }
 
-/// How a network is made.
+/// Settings for making a network.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Make {
-    /// What carries packets; `None` for what works here, veth first.
+    /// Engine that carries packets; `None` for what works here, veth first.
     pub engine: Option<Engine>,
-    /// Whether the last host is the one from which this lab was started, where that is one of another lab.
+    /// True if the last host is the one from which this lab was started, where that is one of another lab.
     pub within: bool,
 }
 
@@ -277,7 +277,7 @@ pub(crate) fn make_port(
     }
 }
 
-/// What carries packets here: a cable if the kernel has them, else TUN.
+/// Returns the engine that works here: a cable if the kernel has them, else TUN.
 fn working(inside: Inside, host: &Host) -> Result<Engine, LabError> {
     let try_cable = || {
         let mut netlink = Netlink::open(inside)?;

@@ -1,5 +1,5 @@
-//! What a network should be like: hosts, links between them, and who runs what where. In: options, or a file in TOML. Out: a
-//! [`Plan`], or everything that is wrong with it.
+//! Description of a network: hosts, links between them, and the programs on each host. In: options, or a file in TOML. Out: a [`Plan`],
+//! or everything that is wrong with it.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -24,11 +24,11 @@ pub struct Plan {
     pub hosts: Vec<String>,
     /// Links between them.
     pub links: Vec<Link>,
-    /// Where the command runs.
+    /// Index of the host that runs the command.
     pub client: usize,
-    /// What runs besides, and where.
+    /// Other programs, and their hosts.
     pub servers: Vec<Server>,
-    /// From which all chance comes.
+    /// Seed of the random numbers.
     pub seed: Option<u64>,
 }
 
@@ -37,7 +37,7 @@ pub struct Plan {
 pub struct Link {
     /// Numbers of the hosts.
     pub ends: [usize; 2],
-    /// What it does to packets from the first to the second, and back.
+    /// Effects on packets from the first to the second, and back.
     pub shapes: [Shape; 2],
     /// The largest packet, in bytes.
     pub mtu: u32,
@@ -54,7 +54,7 @@ pub struct Server {
     pub port: Option<u16>,
 }
 
-/// What a link does, as it was written; the same words on the command line and in a file.
+/// Effects of a link, as they were written; the same words on the command line and in a file.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LinkWords {
@@ -68,7 +68,7 @@ pub struct LinkWords {
     pub rate: Option<String>,
     /// Share of packets held back, in each direction.
     pub reorder: Option<String>,
-    /// What may wait where there is a rate.
+    /// Bound of the queue where there is a rate.
     pub queue: Option<String>,
     /// The largest packet.
     pub mtu: Option<String>,
@@ -141,7 +141,7 @@ impl Plan {
         plan.unless(problems)
     }
 
-    /// What a file says.
+    /// Reads a plan from the text of a file.
     ///
     /// **Errors**: [`LabError::Wrong`] with everything that is wrong with it, and where.
     pub fn of_file(name: &str, text: &str) -> Result<Self, LabError> {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use handfast_net::sys::link::{PacketSocket, Received};
 
-/// What carries packets between a host and the lab.
+/// Engine that carries packets between a host and the lab.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Engine {
     /// A cable (veth) whose other end the lab listens to with a packet socket. Needs no device, and the kernel notes
@@ -61,7 +61,7 @@ impl Port {
         }
     }
 
-    /// How many packets the kernel could not keep for us since this was last asked; a TUN interface counts them as its own.
+    /// Number of packets that the kernel could not keep for us since the last call; a TUN interface counts them as its own.
     pub fn missed(&self) -> u64 {
         match self {
             Self::Packets(socket) => socket.missed(),

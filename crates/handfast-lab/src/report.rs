@@ -1,4 +1,5 @@
-//! What a lab really did, as data, as text and as JSON. In: the plan and the forwarder's tallies. Out: a [`Report`]. It measures nothing.
+//! Report of what a lab really did, as data, as text and as JSON. In: the plan and the forwarder's
+//! tallies. Out: a [`Report`]. It measures nothing.
 
 use std::time::Duration;
 
@@ -11,18 +12,18 @@ use crate::forwarder::{ACCURACY, Ended, Tally};
 use crate::plan::Plan;
 use crate::port::Engine;
 
-/// What happened.
+/// Report of a run of the lab.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Report {
     /// Name and version of this format.
     pub schema: &'static str,
-    /// What carried packets: `veth` or `tun`.
+    /// Engine that carried packets: `veth` or `tun`.
     pub engine: &'static str,
-    /// From which all chance came.
+    /// Seed of the random numbers.
     pub seed: u64,
-    /// Whether the thread that forwards ran in real time.
+    /// True if the thread that forwards ran in real time.
     pub real_time: bool,
-    /// How long the command ran.
+    /// Duration of the command.
     pub seconds: f64,
     /// Its exit code, as shells count.
     pub exit: u8,
@@ -32,7 +33,7 @@ pub struct Report {
     pub links: Vec<LinkReport>,
 }
 
-/// What happened on a link.
+/// Figures of a link.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct LinkReport {
     /// The hosts at its ends.
@@ -43,10 +44,10 @@ pub struct LinkReport {
     pub directions: Vec<Direction>,
 }
 
-/// What happened in one direction.
+/// Figures of one direction.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Direction {
-    /// Who sent.
+    /// The sender.
     pub from: String,
     /// The receiver.
     pub to: String,
@@ -80,7 +81,7 @@ pub struct Direction {
     pub bits_per_second: f64,
 }
 
-/// What a link was to do.
+/// Requested effects of a link.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Asked {
     /// Milliseconds from one end to the other.
@@ -127,14 +128,14 @@ impl Spread {
     }
 }
 
-/// What is known besides of a run.
+/// Other facts about a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Run {
-    /// What carried packets.
+    /// Engine that carried packets.
     pub engine: Engine,
-    /// From which all chance came.
+    /// Seed of the random numbers.
     pub seed: u64,
-    /// How long the command ran.
+    /// Duration of the command.
     pub took: Duration,
     /// Its exit code.
     pub exit: u8,

@@ -28,9 +28,9 @@ use crate::plan::{Plan, Server};
 use crate::port::Engine;
 use crate::report::{Report, Run};
 
-/// How often a server is looked at until it listens.
+/// Interval at which a server is checked until it listens.
 const LOOK: Duration = Duration::from_millis(2);
-/// How long a server may take to end when it is asked to.
+/// Time limit for a server to end on request.
 const END: Duration = Duration::from_secs(2);
 /// Packets that may wait for the disk.
 const SIGHTINGS: usize = 65_536;
@@ -42,13 +42,13 @@ pub struct Wanted {
     pub plan: Plan,
     /// The command and its words.
     pub command: Vec<OsString>,
-    /// What carries packets; `None` for what works here.
+    /// Engine that carries packets; `None` for what works here.
     pub engine: Option<Engine>,
-    /// Where packets are kept.
+    /// File in which packets are stored.
     pub capture: Option<PathBuf>,
-    /// Whether the server's side is whatever this lab was started in, where that is another lab.
+    /// True if the server's side is whatever this lab was started in, where that is another lab.
     pub within: bool,
-    /// How long a server may take until it listens.
+    /// Time limit for a server to listen.
     pub patience: Duration,
 }
 
@@ -91,7 +91,7 @@ pub fn run(inside: Inside, wanted: &Wanted) -> Result<Report, LabError> {
 struct Commands<'a> {
     network: &'a Network,
     signals: &'a SignalFd,
-    /// Where commands are asked to write TLS secrets, if anywhere.
+    /// File to which commands are asked to write TLS secrets, if there is one.
     secrets: Option<OsString>,
 }
 
@@ -223,7 +223,7 @@ fn send(child: &Child, signal: Signal) {
     }
 }
 
-/// Whether a process listens on a TCP port in the network of this thread; `None` for any port.
+/// Returns true if a process listens on a TCP port in the network of this thread; `None` for any port.
 pub fn listens(port: Option<u16>) -> bool {
     ["/proc/thread-self/net/tcp", "/proc/thread-self/net/tcp6"].into_iter().any(|path| {
         let mut text = String::new();

@@ -1,4 +1,4 @@
-//! What a line does, over a clock of the test's own.
+//! Effects of a line on packets, over a simulated clock.
 
 use proptest::prelude::*;
 

@@ -14,7 +14,7 @@ const PADDING: usize = 9_000;
 /// An arc for examples (RFC 7229 uses the like): no program acts on it.
 const EXTENSION: [u64; 9] = [1, 3, 6, 1, 4, 1, 32_473, 1, 1];
 
-/// Writes them where servers find them: `leaf.pem`, `leaf.key`, `long.pem`, `chain.pem` (what stands above the leaf), and
+/// Writes them where servers find them: `leaf.pem`, `leaf.key`, `long.pem`, `chain.pem` (the certificates above the leaf), and
 /// `leaf-and-key.pem`, `long-and-key.pem` for who wants both in one file. They end with the lab.
 pub(super) fn write() -> Result<(), LabError> {
     let files = make().map_err(|error| LabError::Late {

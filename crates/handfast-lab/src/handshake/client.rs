@@ -15,12 +15,12 @@ use handfast_tls::session::{Agreed, Session};
 use super::servers::NAME;
 use crate::error::LabError;
 
-/// How long a connection may be silent.
+/// Time limit for a silent connection.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// The longest response that is read.
 const LONGEST: usize = 1 << 20;
 
-/// What went wrong.
+/// Reason why a measurement failed.
 #[derive(Debug)]
 pub(super) enum Trouble {
     /// The lab itself.
@@ -51,7 +51,7 @@ impl Trouble {
     }
 }
 
-/// When what happened.
+/// Times of the events of a connection.
 #[derive(Clone, Debug)]
 pub(super) struct Times {
     /// Our address.
@@ -64,9 +64,9 @@ pub(super) struct Times {
     pub(super) secured: Option<Moment>,
     /// The first byte of the response was there.
     pub(super) first_byte: Option<Moment>,
-    /// What was agreed on.
+    /// Agreed parameters.
     pub(super) agreed: Agreed,
-    /// Whether early data was taken; `None`: none was sent.
+    /// True if early data was accepted; `None`: none was sent.
     pub(super) early: Option<bool>,
 }
 
@@ -134,7 +134,7 @@ impl Connection {
         Ok(self.talk.send(bytes, deadline())?)
     }
 
-    /// Whether the server has ended it.
+    /// Returns true if the server has ended it.
     pub(super) fn has_ended(&self) -> bool {
         self.ended
     }

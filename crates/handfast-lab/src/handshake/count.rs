@@ -18,17 +18,17 @@ use crate::forwarder::Sighting;
 /// The client's end of the one link.
 const CLIENT: usize = 0;
 
-/// What leaves later than this after an acknowledgement did not wait for it.
+/// Longest time from an acknowledgement to a packet that waited for it; a later packet did not wait.
 const AT_ONCE: Duration = Duration::from_millis(5);
 
 /// A packet of a connection as its client sent or received it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Mark {
-    /// When.
+    /// Time of the packet.
     pub(super) at: Moment,
-    /// Whether it came from the server.
+    /// True if it came from the server.
     pub(super) back: bool,
-    /// Whether it says more than that something has arrived: SYN, or data.
+    /// True if it is more than an acknowledgement: SYN, or data.
     pub(super) tells: bool,
     /// Bytes of data.
     pub(super) data: u32,

@@ -8,7 +8,7 @@ use std::net::{Ipv4Addr, TcpListener, TcpStream};
 
 use super::servers::{BODY, ORIGIN};
 
-/// How a client begins that knows of HTTP/2 (RFC 9113 §3.4).
+/// Connection preface of a client that supports HTTP/2 (RFC 9113 §3.4).
 pub(super) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// Frame types (RFC 9113 §6).
 pub(super) const DATA: u8 = 0;

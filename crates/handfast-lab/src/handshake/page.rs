@@ -18,20 +18,20 @@ use crate::host::in_a_thread;
 /// Resources of a page.
 pub(super) const RESOURCES: usize = 10;
 
-/// How a page is loaded.
+/// Way to load a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mode {
     /// A new connection for each resource, one after the other.
     NoKeepAlive,
     /// One connection, one resource after the other.
     KeepAlive,
-    /// So many connections, each of which has its resources one after the other.
+    /// This number of connections, each of which has its resources one after the other.
     Parallel(usize),
     /// One connection, all resources at once (RFC 9113).
     Http2,
 }
 
-/// What is measured: the version of TLS, and the way.
+/// The versions of TLS and the ways to load a page that are measured.
 pub(super) const MODES: [(&str, Mode); 7] = [
     ("1.2", Mode::NoKeepAlive),
     ("1.3", Mode::NoKeepAlive),
@@ -54,11 +54,11 @@ impl Mode {
     }
 }
 
-/// How it went.
+/// A loaded page.
 pub(super) struct Loaded {
     pub(super) begun: Moment,
     pub(super) ended: Moment,
-    /// Whether the connections were used one after the other.
+    /// True if the connections were used one after the other.
     pub(super) in_turn: bool,
     /// Our addresses.
     pub(super) locals: Vec<SocketAddr>,

@@ -14,11 +14,11 @@ use super::page::{Loaded, RESOURCES};
 use super::{Wanted, html, ms};
 use crate::port::Engine;
 
-/// What was published in 2010 of one handshake over a path of 114 ms: Jordan Sissel, "SSL latency". Name, packets, milliseconds.
+/// Figures published in 2010 of one handshake over a path of 114 ms: Jordan Sissel, "SSL latency". Name, packets, milliseconds.
 pub const PUBLISHED: [(&str, u64, f64); 3] =
     [("TCP", 3, 114.0), ("TLS alone", 12, 322.0), ("both: ready", 15, 436.0)];
 
-/// How those figures compare with ours.
+/// Comparison of those figures with ours.
 pub const READ_2010: &str = "Three round trips of 114 ms are 342 ms of these 436. TLS 1.2, full, takes the same three until it is secured; the other \
      94 ms were not the network's.";
 
@@ -31,13 +31,13 @@ pub struct Report {
     pub version: &'static str,
     /// Release of the kernel.
     pub kernel: String,
-    /// What carried packets.
+    /// Engine that carried packets.
     pub engine: &'static str,
-    /// Who decides how much TCP has in flight, on both hosts.
+    /// Congestion control algorithm of TCP, on both hosts.
     pub congestion_control: String,
     /// There and back, in milliseconds.
     pub rtt_ms: f64,
-    /// How often each handshake was made.
+    /// Number of times that each handshake was made.
     pub runs: usize,
     /// Packets that were more than half a millisecond late.
     pub late_packets: u64,
@@ -45,12 +45,12 @@ pub struct Report {
     pub servers: Vec<ServerReport>,
 }
 
-/// What was measured with one server.
+/// Measurements of one server.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ServerReport {
-    /// What it is called.
+    /// Name of the server.
     pub name: String,
-    /// What it says of its version.
+    /// Version, as the server reports it.
     pub version: String,
     /// Kinds of handshake.
     pub rows: Vec<Row>,
@@ -63,7 +63,7 @@ pub struct ServerReport {
 pub struct Row {
     /// Which.
     pub name: &'static str,
-    /// Whether the server does it; otherwise the figures are those of what it did instead.
+    /// True if the server supports it; otherwise the figures are those of what it did instead.
     pub done: bool,
     /// Version, suite and group that were agreed on, or nothing.
     pub agreed: String,
@@ -81,14 +81,14 @@ pub struct Row {
     pub packets: Vec<PacketMark>,
 }
 
-/// How far, and how long it took from the beginning.
+/// Round trips and time from the beginning to a step.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Step {
     /// Round trips, counted from packets.
     pub round_trips: u64,
     /// Milliseconds.
     pub ms: f64,
-    /// What is left of these when the round trips are taken away: computing, and waiting of other kinds.
+    /// Rest of these without the round trips: computing, and waiting of other kinds.
     pub besides_ms: f64,
 }
 
@@ -97,7 +97,7 @@ pub struct Step {
 pub struct PacketMark {
     /// Milliseconds from the beginning.
     pub ms: f64,
-    /// Whether it came from the server.
+    /// True if it came from the server.
     pub back: bool,
     /// Bytes of data.
     pub data: u32,
@@ -108,7 +108,7 @@ pub struct PacketMark {
 pub struct PageRow {
     /// Version of TLS.
     pub tls: &'static str,
-    /// Which way.
+    /// Way to load the page.
     pub mode: &'static str,
     /// Connections that were opened.
     pub connections: usize,
@@ -224,7 +224,7 @@ impl Report {
         html::page(self)
     }
 
-    /// What this was measured on, in a sentence.
+    /// Describes the circumstances of the measurement, in a sentence.
     pub fn circumstances(&self) -> String {
         format!(
             "handfast {}, Linux {}, {} there and back over {}, TCP with {}; {} of each, the one in the middle is shown; {} more than \

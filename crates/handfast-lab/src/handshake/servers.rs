@@ -19,10 +19,10 @@ pub(super) const NAME: &str = "server";
 pub(super) const BODY: usize = 4096;
 /// The port of the backend of servers that only relay.
 pub(super) const ORIGIN: u16 = 8080;
-/// How long a server may take to listen.
+/// Time limit for a server to listen.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// What a port serves.
+/// Configuration of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Variant {
     /// A short chain, every group.
@@ -56,15 +56,15 @@ impl Variant {
 /// A server that can be measured.
 #[derive(Debug)]
 pub(super) struct Server {
-    /// What it is chosen by, and the program.
+    /// Name by which it is chosen, and of its program.
     pub(super) name: &'static str,
-    /// What it is called.
+    /// Name for people.
     pub(super) title: &'static str,
-    /// What makes it say its version.
+    /// Option that prints its version.
     version: &'static str,
-    /// Whether several requests may go over one connection.
+    /// True if several requests may go over one connection.
     pub(super) keeps_connections: bool,
-    /// Whether it speaks HTTP/2.
+    /// True if it speaks HTTP/2.
     pub(super) http2: bool,
     /// Its configuration, and the commands that start it.
     start: fn() -> (String, Vec<Vec<String>>),
@@ -149,7 +149,7 @@ fn program(server: &Server) -> Option<String> {
     files.into_iter().find(|file| file.is_file()).map(|file| file.display().to_string())
 }
 
-/// What it says of its version, in a line; of ours, and of those that say it elsewhere.
+/// Version of the server's program in one line, as the program prints it.
 pub(super) fn version(server: &Server) -> String {
     let Some(program) = program(server) else { return String::new() };
     let said = Command::new(program).arg(server.version).stdin(Stdio::null()).output();

@@ -13,9 +13,9 @@ const MTU: std::ops::RangeInclusive<u32> = 68..=65_535;
 
 /// Reads values, and notes what is wrong.
 pub(super) struct Reader<'a> {
-    /// How a key is called where it was written.
+    /// Name of a key in the place where it was written.
     pub(super) name: &'a dyn Fn(&str) -> String,
-    /// What is wrong so far.
+    /// Problems so far.
     pub(super) problems: &'a mut Vec<String>,
 }
 
@@ -68,7 +68,7 @@ impl Reader<'_> {
         read
     }
 
-    /// What may wait: `100` packets or `64KiB`.
+    /// Reads the bound of a queue: `100` packets or `64KiB`.
     pub(super) fn queue(&mut self, key: &str, text: Option<&str>) -> Bound {
         let usual = Bound::Packets(100);
         let Some(text) = text else { return usual };

@@ -14,7 +14,7 @@ pub(super) const ALL_THERE: Prefix = Prefix(IpAddr::V4(THERE), 16);
 pub(crate) const HERE_V6: Ipv6Addr = Ipv6Addr::new(0x2001, 2, 0, 1, 0, 0, 0, 1);
 pub(super) const THERE_V6: Ipv6Addr = Ipv6Addr::new(0x2001, 2, 0, 2, 0, 0, 0, 0);
 pub(super) const ALL_THERE_V6: Prefix = Prefix(IpAddr::V6(THERE_V6), 64);
-/// Where the path's own words come from.
+/// Source addresses of the path's own messages, as from a router.
 pub(crate) const ROUTERS: (Ipv4Addr, Ipv6Addr) =
     (Ipv4Addr::new(198, 18, 255, 254), Ipv6Addr::new(0x2001, 2, 0, 3, 0, 0, 0, 1));
 /// The size that fits, as a router says that returns everything as too large.

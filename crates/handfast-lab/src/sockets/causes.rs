@@ -1,4 +1,4 @@
-//! What Handfast tells its user, held against what was made to happen.
+//! Comparison of the causes that Handfast reports with the events that were made.
 //!
 //! In: a row and what was measured of it. Out: every cell where the word is another one than the row's, with the reason, where
 //! there is a good one. A difference without a reason is a fault of `handfast-net`, or of the row.
@@ -18,9 +18,9 @@ pub struct Difference {
     pub operation: Operation,
     /// The reported cause.
     pub told: String,
-    /// What would name the event.
+    /// Causes that would name the event.
     pub expected: Vec<String>,
-    /// Why it cannot be reported; `None`: it should be.
+    /// Reason why it cannot be reported; `None`: it should be.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }

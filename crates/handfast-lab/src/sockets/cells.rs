@@ -20,7 +20,7 @@ use super::probe::{NEWS, Probe, wait};
 use super::rows::{Event, PATIENCE, Row};
 use super::stage::{self, FewFiles, Pair, Queued};
 
-/// What one experiment gives.
+/// Result of one experiment.
 type Seeing = Result<(Observation, Option<Duration>), Failure>;
 
 /// Runs one experiment.
@@ -193,7 +193,7 @@ fn close(place: &Place, (peer, row): (Peer, &Row), pair: &mut Pair, mut noticed:
     Ok((observation, noticed))
 }
 
-/// Whether the event was seen on the path, where it can be: an experiment without its event proves nothing.
+/// Checks that the event was seen on the path, where it can be: an experiment without its event proves nothing.
 fn prove(row: &Row, peer: Peer, seen: &Seen) -> Result<(), Failure> {
     if !peer.is_tcp() {
         // A unix socket has no path: what was done to it is done when the call that did it has returned.

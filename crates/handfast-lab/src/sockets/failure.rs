@@ -1,4 +1,4 @@
-//! Why an experiment, or the whole laboratory, could not be run.
+//! Reasons why an experiment, or the whole laboratory, could not be run.
 
 use std::fmt;
 use std::io;
@@ -8,21 +8,21 @@ use rustix::io::Errno;
 
 use crate::error::LabError;
 
-/// What stood in the way.
+/// Reason why an experiment or the laboratory failed.
 #[derive(Debug)]
 pub enum Failure {
     /// A step of the laboratory failed.
     Step {
-        /// What was tried.
+        /// The failed action.
         act: &'static str,
-        /// What the system said.
+        /// Error of the system.
         error: io::Error,
     },
     /// Neither engine can make a link between two hosts.
     NoLink {
-        /// What /dev/net/tun said.
+        /// Error of /dev/net/tun.
         tun: String,
-        /// What veth and packet sockets said.
+        /// Error of veth and packet sockets.
         veth: String,
     },
     /// The network of the experiment could not be made or changed.
@@ -59,7 +59,7 @@ impl Failure {
         }
     }
 
-    /// What would help, where something would.
+    /// Hint for the user, where there is one.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::NoLink { .. } => Some(

@@ -20,21 +20,21 @@ use crate::port::Engine;
 pub const SCHEMA: &str = "handfast-sockets/1";
 /// Experiments at the same time. Most of their time they wait for the kernel's timers.
 const AT_ONCE: usize = 48;
-/// When it is too late for cells that are not measured: a thousand runs take some hours.
+/// Time limit for cells that are not measured: a thousand runs take some hours.
 const LIMIT: Duration = Duration::from_secs(24 * 3600);
 
-/// What to measure.
+/// Requested measurements.
 #[derive(Clone, Debug)]
 pub struct Wanted {
     /// Rows by name; none: all.
     pub only: Vec<String>,
-    /// How often each experiment is run.
+    /// Number of runs of each experiment.
     pub runs: u32,
-    /// What carries packets between the hosts; `None`: what works here, TUN first.
+    /// Engine that carries packets between the hosts; `None`: what works here, TUN first.
     pub engine: Option<Engine>,
 }
 
-/// What was measured.
+/// Measurements of all rows.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Matrix {
     /// `handfast-sockets/1`.
@@ -43,15 +43,15 @@ pub struct Matrix {
     pub program: String,
     /// Release of the kernel.
     pub kernel: String,
-    /// How often each experiment was run.
+    /// Number of runs of each experiment.
     pub runs: u32,
     /// The rows, in the order of the table.
     pub rows: Vec<RowResult>,
-    /// Where Handfast does not tell what the row is about, and why.
+    /// Cells in which Handfast reports another cause than the row's event, with the reasons.
     pub differences: Vec<Difference>,
 }
 
-/// How the experiments went.
+/// Numbers of cells by the outcome of their experiments.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
     /// Cells that were measured in every run.
@@ -67,7 +67,7 @@ pub struct Summary {
 }
 
 impl Matrix {
-    /// How the experiments went.
+    /// Counts the cells by the outcome of their experiments.
     pub fn summary(&self) -> Summary {
         let mut summary = Summary::default();
         for cell in self.rows.iter().flat_map(|row| &row.cells) {
@@ -87,7 +87,7 @@ impl Matrix {
         summary
     }
 
-    /// Whether every case was made, the same in every run, and Handfast's word for it is right or could not be.
+    /// Returns true if every case was made, the same in every run, and Handfast's word for it is right or could not be.
     pub fn is_good(&self) -> bool {
         let summary = self.summary();
         summary.failed == 0
@@ -98,7 +98,7 @@ impl Matrix {
 
 /// One experiment to be run.
 type Job = (&'static Row, Operation);
-/// How often, and by which engine.
+/// Number of runs, and the engine.
 type How = (u32, Option<Engine>);
 
 /// Measures.
@@ -143,7 +143,7 @@ pub fn measure(inside: Inside, wanted: &Wanted) -> Result<Matrix, Failure> {
     })
 }
 
-/// Whether there are rows of these names.
+/// Checks that there are rows of these names.
 ///
 /// **Errors**: the first that is not there.
 pub fn known_rows(names: &[String]) -> Result<(), Failure> {

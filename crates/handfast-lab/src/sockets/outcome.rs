@@ -1,4 +1,4 @@
-//! What an experiment found, as data: compared between runs, written as JSON, shown as text and as a page.
+//! Result of an experiment, as data: compared between runs, written as JSON, shown as text and as a page.
 
 use std::fmt;
 
@@ -63,15 +63,15 @@ pub struct Call {
 pub struct Observation {
     /// The calls, in order.
     pub calls: Vec<Call>,
-    /// What poll(2) said before the first call, and each time when it said something else later.
+    /// Events of poll(2) before the first call, and each time when they were different later.
     pub poll: Vec<String>,
-    /// What SO_ERROR said: before the calls in the columns connect and poll, after them in the others; asked twice.
+    /// Values of SO_ERROR: before the calls in the columns connect and poll, after them in the others; read twice.
     pub so_error: Vec<String>,
     /// The state by TCP_INFO before the first call, and each other one later.
     pub state: Vec<String>,
-    /// What was in the error queue.
+    /// Content of the error queue.
     pub error_queue: Vec<String>,
-    /// What left our machine because of close(2): `FIN`, `RST` or `nothing`.
+    /// Packet that left our machine because of close(2): `FIN`, `RST` or `nothing`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sent: Option<String>,
     /// The cause that Handfast logs for the first error.
@@ -79,7 +79,7 @@ pub struct Observation {
     pub cause: Option<String>,
 }
 
-/// How one experiment ended.
+/// Outcome of one experiment.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
@@ -102,7 +102,7 @@ pub struct Counted {
     pub runs: u32,
 }
 
-/// Milliseconds from the event until poll(2) told of it, over all runs.
+/// Milliseconds from the event until poll(2) reported it, over all runs.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Noticed {
     /// The soonest.
@@ -151,7 +151,7 @@ impl Cell {
         Self { operation, outcomes, noticed: Noticed::of(times) }
     }
 
-    /// What was seen, when it was the same in every run.
+    /// The observation, when it was the same in every run.
     pub fn measured(&self) -> Option<&Observation> {
         match self.outcomes.as_slice() {
             [Counted { outcome: Outcome::Measured(observation), .. }] => Some(observation),
@@ -165,7 +165,7 @@ impl Cell {
 pub struct RowResult {
     /// The event's name.
     pub name: String,
-    /// What happens.
+    /// Description of the event.
     pub event: String,
     /// Socket options that the row sets.
     pub settings: String,

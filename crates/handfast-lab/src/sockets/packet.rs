@@ -39,7 +39,7 @@ impl<'a> Packet<'a> {
         Some(Self { bytes: bytes.get(..whole)?, tcp, ip })
     }
 
-    /// Who sent it.
+    /// The sender.
     pub(super) fn source(&self) -> IpAddr {
         self.ip.source_addr()
     }
@@ -49,17 +49,17 @@ impl<'a> Packet<'a> {
         self.ip.destination_addr()
     }
 
-    /// Whether it carries a FIN.
+    /// Returns true if it carries a FIN.
     pub(super) fn is_fin(&self) -> bool {
         self.tcp.fin()
     }
 
-    /// Whether it is a reset.
+    /// Returns true if it is a reset.
     pub(super) fn is_reset(&self) -> bool {
         self.tcp.rst()
     }
 
-    /// Whether it acknowledges and says that there is no room for more.
+    /// Returns true if it acknowledges with a window of zero: there is no room for more.
     pub(super) fn is_full(&self) -> bool {
         self.tcp.ack() && !self.tcp.rst() && !self.tcp.syn() && self.tcp.window_size() == 0
     }

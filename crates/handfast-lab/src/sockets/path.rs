@@ -20,7 +20,7 @@ use crate::port::Port;
 /// Largest packet.
 const LARGEST: usize = 65_535;
 
-/// What the path does with the packets between us and the watched peer.
+/// Handling of the packets between us and the watched peer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Rule {
     /// Carries them.
@@ -35,7 +35,7 @@ pub enum Rule {
     Reset,
 }
 
-/// What was seen of the watched peer and us since [`Path::watch`].
+/// Packets of the watched peer and us that were seen since [`Path::watch`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
     /// We sent a FIN.
@@ -97,7 +97,7 @@ impl Path {
         lock(&self.state).rule = rule;
     }
 
-    /// What has been seen.
+    /// Returns what has been seen.
     pub fn seen(&self) -> Seen {
         lock(&self.state).seen
     }

@@ -1,4 +1,4 @@
-//! Who is at the other end of a connection under test, and the addresses of both ends, whatever kind of address it is.
+//! The other end of a connection under test, and the addresses of both ends, for every kind of address.
 //!
 //! In: a [`Peer`]. Out: where each side listens and from where it dials.
 
@@ -16,7 +16,7 @@ use crate::names::FOLDER;
 /// The port that peers listen on.
 const PORT: u16 = 4_433;
 
-/// What kind of address it has.
+/// Kind of its address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Family {
     /// TCP over IPv4.
@@ -54,12 +54,12 @@ impl Peer {
         net::socket_with(family, SocketType::STREAM, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC, None)
     }
 
-    /// Whether its connections are TCP, on a path that sees their packets.
+    /// Returns true if its connections are TCP, on a path that sees their packets.
     pub(super) fn is_tcp(self) -> bool {
         matches!(self, Self::At(_))
     }
 
-    /// Where it listens.
+    /// Address that it listens at.
     pub(super) fn listens_at(self) -> Target {
         match self {
             Self::At(address) => Target::Tcp(SocketAddr::new(address, PORT)),
@@ -67,7 +67,7 @@ impl Peer {
         }
     }
 
-    /// Where we listen for it: at any port, or at the one path.
+    /// Address that we listen at for it: at any port, or at the one path.
     pub(super) fn is_awaited_at(self) -> Target {
         match self {
             Self::At(IpAddr::V4(_)) => Target::Tcp(SocketAddr::new(HERE.into(), 0)),
@@ -102,7 +102,7 @@ impl Target {
         }
     }
 
-    /// What it has become: the port that a socket bound to any got.
+    /// Address of a socket that was bound to this one: with the port that the kernel chose.
     pub(super) fn of(self, socket: &OwnedFd) -> Result<Self, Failure> {
         match self {
             Self::Tcp(_) => {

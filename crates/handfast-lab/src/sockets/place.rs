@@ -55,7 +55,7 @@ pub struct Place {
     mark: (UdpSocket, UdpSocket),
     marks: Cell<u64>,
     peers: u16,
-    /// Whether no mark can pass.
+    /// True if no mark can pass.
     cut: Cell<bool>,
 }
 
@@ -247,7 +247,7 @@ impl Place {
     }
 }
 
-/// What a [`Repair`] undoes.
+/// Damage that a [`Repair`] undoes.
 #[derive(Debug)]
 enum Damage {
     Interface,
@@ -313,7 +313,7 @@ impl End {
 /// table of local addresses a moment after it has said that it has the address (`addrconf_dad_work` in net/ipv6/addrconf.c), and
 /// drops what comes before that.
 fn usable(host: &Host, address: Ipv6Addr) -> Result<(), Failure> {
-    /// What has not come by then was not taken.
+    /// Time limit for a packet; one that has not come by then was not taken.
     const LOOK: Duration = Duration::from_millis(2);
     let open = || {
         let socket = UdpSocket::bind((address, 0))?;

@@ -15,9 +15,9 @@ use super::Failure;
 use super::outcome::{Call, Observation};
 use super::place::Place;
 
-/// What is written: short enough to travel in one piece.
+/// Bytes that are written: short enough to travel in one piece.
 pub(super) const HELLO: &[u8] = b"hello";
-/// What tells of an end or of data.
+/// Events that report an end or data.
 pub(super) const NEWS: PollFlags = PollFlags::IN.union(PollFlags::RDHUP);
 
 /// The socket under test.
@@ -25,7 +25,7 @@ pub(super) struct Probe<'a> {
     place: &'a Place,
     socket: BorrowedFd<'a>,
     seen: Observation,
-    /// Whether an error was reported to the user already.
+    /// True if an error was reported to the user already.
     told: bool,
 }
 
@@ -111,7 +111,7 @@ impl<'a> Probe<'a> {
         }
     }
 
-    /// What Handfast says about the first error: it looks for the cause as soon as it meets one.
+    /// Stores the cause that Handfast reports for the first error: it looks for the cause as soon as it meets one.
     pub(super) fn tell(&mut self, operation: fault::Operation, errno: Errno) {
         // Of connect it is an error: the queue of a unix socket is full.
         let again = errno == Errno::AGAIN && operation != fault::Operation::Connect;
@@ -165,7 +165,7 @@ pub(super) fn wait(socket: impl AsFd, news: PollFlags, patience: Duration) -> Op
     }
 }
 
-/// What poll(2) says now, by the names of its bits; `-` for nothing.
+/// Present events of poll(2), by the names of its bits; `-` for nothing.
 fn bits(socket: BorrowedFd<'_>) -> String {
     let all = PollFlags::IN | PollFlags::OUT | PollFlags::PRI | PollFlags::RDHUP;
     let mut ready = [PollFd::new(&socket, all)];

@@ -15,15 +15,15 @@ use crate::netlink::Way;
 pub(super) const USER_TIMEOUT: Duration = Duration::from_millis(500);
 /// Keep-alive: idle time, and time between probes. The kernel counts in seconds.
 pub(super) const KEEP_ALIVE: Duration = Duration::from_secs(1);
-/// How long a row waits that is expected to say nothing.
+/// Time that a row waits if no report is expected.
 pub(super) const QUIET: Duration = Duration::from_secs(1);
-/// How long a row waits that ends automatically; only a machine under heavy load needs this long.
+/// Time that a row waits if it ends automatically; only a machine under heavy load needs this long.
 pub(super) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The code of ICMP that asks for smaller packets, in IPv4.
 const FRAGMENTATION_NEEDED: u8 = 4;
 
-/// What happens.
+/// Event of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Event {
     /// There is no listener.
@@ -92,9 +92,9 @@ const REPORTED: Options = Options { report_icmp: true, ..IN_FLIGHT };
 pub(super) struct Row {
     /// Its name: kebab-case, stable.
     pub(super) name: &'static str,
-    /// What happens, in a sentence.
+    /// Description of the event, in a sentence.
     pub(super) says: &'static str,
-    /// What happens.
+    /// Event that is made.
     pub(super) event: Event,
     /// To a peer of this family.
     pub(super) family: Family,
@@ -505,7 +505,7 @@ impl Row {
         set.join(", ")
     }
 
-    /// Why there is no such case; `None`: there is.
+    /// Reason why there is no such case; `None`: there is.
     pub(super) fn does_not_apply(&self, operation: Operation) -> Option<&'static str> {
         match operation {
             Operation::Connect => self.not_at_connect(),
@@ -565,7 +565,7 @@ impl Row {
         }
     }
 
-    /// Whether the event is known here as soon as its packets have arrived, so that nothing has to be waited for by the clock.
+    /// Returns true if the event is known here as soon as its packets have arrived, so that nothing has to be waited for by the clock.
     pub(super) fn is_prompt(&self) -> bool {
         match self.event {
             Event::Icmp(code) => self.options.report_icmp && code != FRAGMENTATION_NEEDED,
@@ -578,12 +578,12 @@ impl Row {
         }
     }
 
-    /// Whether the row's own options end the connection after a while.
+    /// Returns true if the row's own options end the connection after a while.
     pub(super) fn ends(&self) -> bool {
         self.options.user_timeout || self.options.keep_alive && !self.options.in_flight
     }
 
-    /// How long it is waited for that something is noticed.
+    /// Time for which the experiment waits for a notification.
     pub(super) fn patience(&self) -> Duration {
         if self.options.keep_alive {
             // It takes two of these, or does not run.

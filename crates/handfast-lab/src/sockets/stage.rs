@@ -1,4 +1,4 @@
-//! How sockets come to where an event meets them, and how each event is made.
+//! Preparation of the sockets for an event, and the making of each event.
 //!
 //! In: a place and a row. Out: sockets, and a value that undoes the event when it is dropped. Every function ends when what it
 //! caused has arrived, so that the next call meets a state and not a race.
@@ -22,7 +22,7 @@ use rustix::event::PollFlags;
 
 /// Buffers of a connection whose window is to be full; the kernel doubles them.
 const SMALL_BUFFER: usize = 4_096;
-/// How often a window is tried to be filled; a few times do.
+/// Maximum number of attempts to fill a window; a few are enough.
 const FILLINGS: usize = 1_000;
 /// SYNs that are sent again without an answer: 1 s after the first, and then it takes 2 s until connect has failed.
 const SYN_REPEATS: u8 = 1;
@@ -295,7 +295,7 @@ pub(super) fn meet_dialling<'a>(place: &'a Place, peer: Peer, row: &Row) -> Resu
     Ok(happened)
 }
 
-/// What the peer does as soon as the connection stands, before we have looked.
+/// Makes the peer's events that come as soon as the connection is established, before we have looked.
 pub(super) fn after_dialling(
     place: &Place,
     socket: &OwnedFd,

@@ -11,7 +11,7 @@ use super::matrix::{Matrix, Summary};
 use super::outcome::{Cell, Observation, Operation, Outcome};
 use super::rows::{KEEP_ALIVE, QUIET, ROWS};
 
-/// What stands where there is nothing to say.
+/// Text of an empty cell.
 const NOTHING: &str = "—";
 
 /// One line for each row: its name and what happens.
@@ -131,7 +131,7 @@ fn short(cell: &Cell) -> String {
     }
 }
 
-/// Whether a line has more than words in it.
+/// Returns true if a line has values behind its first two columns.
 fn is_measured(line: &[String; COLUMNS]) -> bool {
     line[2..].iter().any(|word| word != NOTHING)
 }
@@ -211,7 +211,7 @@ fn capital(sentence: &str) -> String {
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
-/// What was measured in all, and where Handfast's word is another one.
+/// Numbers of all cells, and the cells where Handfast's word is another one.
 fn ending(matrix: &Matrix, bullet: &str) -> String {
     let Summary { measured, does_not_apply, skipped, failed, inconsistent } = matrix.summary();
     let runs = matrix.runs;
