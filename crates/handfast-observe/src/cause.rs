@@ -1,5 +1,5 @@
-//! Why connections end: each cause has a word for logs, labels and the documents, and a sentence for people, in one row. Those of sockets come
-//! from `handfast-net` with their words.
+//! Causes of the end of connections: each cause has a word for logs, labels and the documents, and a sentence for people, in one row.
+//! Those of sockets come from `handfast-net` with their words.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use crate::steps::Side;
 /// Declares the proxy's own causes: variant, word, and sentence, in which `{who}` is the side. The sentence is also the documentation.
 macro_rules! causes {
     ($($(#[$doc:meta])* $name:ident = $word:literal, $sentence:literal;)*) => {
-        /// Why a connection, or an attempt at one, ended. One word per way; the sentence is [`Cause::sentence`].
+        /// Cause of the end of a connection, or of an attempt at one. One word per way; the sentence is [`Cause::sentence`].
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         pub enum Cause {
             $(#[doc = $sentence] $(#[$doc])* $name,)*
@@ -30,7 +30,7 @@ macro_rules! causes {
                 }
             }
 
-            /// What happened, as the rest of a sentence: `the client reset the connection`.
+            /// Describes the event, as the rest of a sentence: `the client reset the connection`.
             pub fn sentence(self, side: Side) -> String {
                 let sentence = match self {
                     $(Self::$name => $sentence,)*
@@ -135,8 +135,9 @@ impl Cause {
     /// The peer closed before the step was done.
     pub const CLOSED_EARLY: Self = Self::Socket(Socket::ClosedEarly);
 
-    /// Whether the connection failed: a peer may have lost something. This is the one definition, for the access log, the metrics and
-    /// their alerts, the status page and `handfast log`. Clients that never send close_notify are many, and lose nothing when nothing was in flight.
+    /// Returns true if the connection failed: a peer may have lost something. This is the one definition,
+    /// for the access log, the metrics and their alerts, the status page and `handfast log`. Clients that
+    /// never send close_notify are many, and lose nothing when nothing was in flight.
     #[inline]
     pub const fn is_failure(self) -> bool {
         !matches!(
@@ -151,7 +152,7 @@ impl Cause {
         )
     }
 
-    /// What it is counted under: all errno values without a word are one cause.
+    /// Returns the cause under which it is counted: all errno values without a word are one cause.
     #[inline]
     pub const fn counted(self) -> Self {
         match self {

@@ -26,7 +26,7 @@ impl Cell {
         self.0.store(value, Ordering::Relaxed);
     }
 
-    /// What it was a moment ago.
+    /// Returns a recent value.
     #[inline]
     pub(crate) fn value(&self) -> u64 {
         self.0.load(Ordering::Relaxed)

@@ -1,4 +1,4 @@
-//! What the proxy reports: why a connection ended, what was counted, and a line for each connection.
+//! Reports of the proxy: the reason for the end of a connection, counters, and a line for each connection.
 //!
 //! The words of step, side and cause are the same in metrics, the access log and the status.
 #![forbid(unsafe_code)]

@@ -1,11 +1,11 @@
-//! What the PROXY header of a proxy in front reports besides the client's address.
+//! Facts that the PROXY header of a proxy in front reports besides the client's address.
 
 use std::fmt;
 use std::net::SocketAddr;
 
 use handfast_wire::proxy_header::Version;
 
-/// What a proxy in front reported, besides the client's address.
+/// Facts that a proxy in front reported, besides the client's address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Proxied {
     /// The proxy that connected to us.
@@ -14,7 +14,7 @@ pub struct Proxied {
     pub version: Version,
     /// It connects for itself (LOCAL), for example for a health check.
     pub is_local: bool,
-    /// Where the client connected to; `None` where the socket's addresses count.
+    /// Address that the client connected to; `None` where the socket's addresses count.
     pub destination: Option<SocketAddr>,
     /// The host name that the client requested there, UTF-8 and otherwise unchecked.
     pub authority: Option<Box<str>>,

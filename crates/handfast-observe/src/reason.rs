@@ -1,5 +1,5 @@
-//! Why a connection ended: at which step, on which side, and the true cause. One [`CloseReason`] decides how both legs are closed, and is
-//! counted and logged.
+//! Reason for the end of a connection: the step, the side, and the true cause. One [`CloseReason`]
+//! decides how both legs are closed, and is counted and logged.
 
 use handfast_leg::{Broken, Why};
 use handfast_net::fault::Fault;
@@ -9,16 +9,16 @@ use handfast_tls::session::{Failure, FailureKind};
 use crate::cause::Cause;
 pub use crate::steps::{Side, Step};
 
-/// Why a connection ended: where in its life, which side ended it, and the true cause.
+/// Reason for the end of a connection: the step in its life, the side that ended it, and the true cause.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CloseReason {
     /// The step it was in.
     pub step: Step,
-    /// Which side made it end.
+    /// Side that made it end.
     pub side: Side,
     /// Why.
     pub cause: Cause,
-    /// What more is known: the TLS error, retransmissions, bytes undelivered. Never needed to understand `cause`.
+    /// Details: the TLS error, retransmissions, bytes undelivered. Never needed to understand `cause`.
     pub detail: Option<Box<str>>,
 }
 
@@ -29,7 +29,7 @@ impl CloseReason {
         Self { step, side, cause, detail: None }
     }
 
-    /// What happened: `while carrying bytes, the client reset the connection`.
+    /// Describes the event: `while carrying bytes, the client reset the connection`.
     pub fn sentence(&self) -> String {
         format!("{}, {}", self.step.while_doing(), self.cause.sentence(self.side))
     }
@@ -40,14 +40,14 @@ impl CloseReason {
         Self { detail: Some(bounded(detail.into())), ..self }
     }
 
-    /// What a socket's fault means: `side` is whose socket it is, unless the fault is this machine's.
+    /// Reason of a socket's fault. `side` is the side of the socket; a fault of this machine is `Side::Local`.
     #[inline]
     pub fn fault(step: Step, side: Side, fault: &Fault) -> Self {
         let side = if fault.cause.is_local() { Side::Local } else { side };
         Self { step, side, cause: fault.cause.into(), detail: fault.evidence.clone().map(bounded) }
     }
 
-    /// What a session's failure means: `side` is whose session it is, unless the failure is ours.
+    /// Reason of a session's failure. `side` is the side of the session, unless the failure is ours.
     pub fn failure(step: Step, side: Side, failure: &Failure) -> Self {
         let (side, cause) = match failure.kind {
             FailureKind::Alert => (side, Cause::Alert),
@@ -60,7 +60,7 @@ impl CloseReason {
         Self::new(step, side, cause).because(failure.detail.clone())
     }
 
-    /// What a broken leg means.
+    /// Reason of a broken leg.
     pub fn broken(step: Step, broken: &Broken) -> Self {
         let side = broken.side.into();
         let reason = |cause, detail: &str| Self::new(step, side, cause).because(detail);

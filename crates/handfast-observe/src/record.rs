@@ -1,4 +1,4 @@
-//! What is known of one connection: filled in step by step, handed by `close.rs` to the metrics and the access log.
+//! Record of one connection: filled in step by step, handed by `close.rs` to the metrics and the access log.
 
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -29,11 +29,11 @@ pub struct Record {
     pub server_name: Option<Box<str>>,
     /// The rule that decided, and which of its conditions matched; `None`: the service's own settings did.
     pub rule: Option<Rc<str>>,
-    /// What is known only of some connections.
+    /// Details that only some connections have.
     pub details: Option<Box<RecordDetails>>,
-    /// What TLS agreed on, as far as the handshake came.
+    /// Agreed TLS parameters, as far as the handshake came.
     pub tls: Agreed,
-    /// How long each step took.
+    /// Duration of each step.
     pub seconds: StepTimes,
     /// Backend that was dialled last.
     pub backend: Option<Rc<str>>,
@@ -49,20 +49,20 @@ pub struct Record {
     pub idle_turns: u32,
 }
 
-/// What is known only of some connections; boxed, so that the others need no memory for it.
+/// Details that only some connections have; boxed, so that the others need no memory for them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RecordDetails {
     /// TLS was passed through.
     pub passed_through: bool,
     /// Its ClientHello had an encrypted one inside (ECH), so that the name is the outer one.
     pub encrypted_hello: bool,
-    /// What TLS with the backend agreed on, as far as that handshake came.
+    /// Agreed TLS parameters with the backend, as far as that handshake came.
     pub backend_tls: Option<Agreed>,
     /// From dialling the backend's socket to the end of the handshake with it, of the last one that was tried, of which …
     pub backend_handshake: Duration,
     /// … our own computing.
     pub backend_crypto: Duration,
-    /// What a proxy in front reported.
+    /// Facts that a proxy in front reported.
     pub proxied: Option<Proxied>,
     /// The connection's identifier, as sent to the backend in a PROXY header.
     pub unique_id: Option<Box<[u8]>>,
@@ -126,7 +126,7 @@ impl Record {
         self.details.get_or_insert_default()
     }
 
-    /// What a proxy in front reported.
+    /// Facts that a proxy in front reported.
     #[inline]
     pub fn proxied(&self) -> Option<&Proxied> {
         self.details.as_ref()?.proxied.as_ref()
@@ -140,7 +140,7 @@ impl Record {
     }
 }
 
-/// How long each step took; zero for steps that were not reached.
+/// Duration of each step; zero for steps that were not reached.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StepTimes {
     /// Accept to complete ClientHello: waiting for the client.

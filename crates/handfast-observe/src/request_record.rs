@@ -1,4 +1,4 @@
-//! What is known of one request when it ends, beside the record of its connection.
+//! Record of one request at its end, beside the record of its connection.
 //!
 //! In: what the steps of the request have found. Out: its counts, and its line in the access log. Everything that a client chose is bounded.
 
@@ -25,7 +25,7 @@ words! {
     }
 }
 
-/// What all requests of a connection have in common: fixed after its handshake.
+/// Facts that all requests of a connection have in common: fixed after its handshake.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConnectionFacts {
     /// The name of the service.
@@ -57,7 +57,7 @@ pub struct RequestRecord {
     pub route: Option<Rc<str>>,
     /// The backend that was tried last.
     pub backend: Option<Rc<str>>,
-    /// Whether its connection to the backend had served a request before; `None`: it was sent on no connection.
+    /// True if its connection to the backend had served a request before; `None`: it was sent on no connection.
     pub is_reused: Option<bool>,
     /// Times it was sent again, on another connection.
     pub retries: u32,
@@ -65,18 +65,18 @@ pub struct RequestRecord {
     pub backend_failures: BackendFailures,
     /// The status of the response; `None`: it had none.
     pub status: Option<u16>,
-    /// What the cache of the service did, in a word; `None`: there is none, or it was not asked.
+    /// Action of the service's cache, in a word; `None`: there is none, or it was not asked.
     pub cache: Option<&'static str>,
     /// Bytes of the request's content.
     pub bytes_from_client: u64,
     /// Bytes of the response's content.
     pub bytes_to_client: u64,
-    /// How long each part took.
+    /// Duration of each part.
     pub seconds: RequestTimes,
     /// The rule of HTTP that it broke, for which it was refused.
     pub broken_rule: Option<Rule>,
-    /// Why no backend answered it completely, also where this proxy answered instead (`status`); `None`: one did, or the configuration
-    /// asks for an answer without a backend (a redirect). For the operator: the client must not see it.
+    /// Reason why no backend answered it completely, also where this proxy answered instead (`status`); `None`: one did, or the
+    /// configuration asks for an answer without a backend (a redirect). For the operator: the client must not see it.
     pub failure: Option<CloseReason>,
     /// The name of the user, where the route asks for one.
     pub user: Option<Box<str>>,
@@ -163,7 +163,7 @@ impl RequestRecord {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestTexts {
     text: String,
-    /// Where each ends.
+    /// End offset of each text.
     ends: [usize; 4],
 }
 

@@ -1,4 +1,4 @@
-//! Where in a connection's life something happened, and on which side: the words for both.
+//! Steps in a connection's life, and its sides: the words for both.
 
 use crate::words::words;
 
@@ -18,7 +18,7 @@ words! {
 }
 
 words! {
-    /// Which side ended it. `Operator` is a stop or a limit in the configuration; `Local` is this program or the machine it runs on.
+    /// Side that ended it. `Operator` is a stop or a limit in the configuration; `Local` is this program or the machine it runs on.
     Side
     /// The side in a sentence: `the client`.
     fn in_words {

@@ -86,7 +86,7 @@ impl<M: SerializeMap> Object<M> {
         self.known("backend_failures", Some(failures).filter(|failures| !failures.is_empty()))
     }
 
-    /// What TLS agreed on with one side.
+    /// Writes the agreed TLS parameters of one side.
     fn tls(&mut self, tls: &Agreed) -> Result<(), M::Error> {
         self.known("alpn", tls.alpn.as_deref())?;
         self.known("version", tls.version)?;
@@ -176,7 +176,7 @@ impl Serialize for Seconds<'_> {
     }
 }
 
-/// What TLS with the backend agreed on; times as in [`Seconds`].
+/// Agreed TLS parameters with the backend; times as in [`Seconds`].
 struct BackendTls<'a>(&'a RecordDetails, &'a Agreed);
 
 impl Serialize for BackendTls<'_> {

@@ -71,7 +71,7 @@ impl AsFd for Datagrams {
     }
 }
 
-/// Whether the daemon that we were connected with is there no more.
+/// Returns true if the syslog daemon that we were connected to is gone.
 fn is_gone(error: &io::Error) -> bool {
     matches!(
         error.kind(),

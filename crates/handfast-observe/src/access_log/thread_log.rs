@@ -20,7 +20,7 @@ use crate::request_record::RequestRecord;
 /// A block this large should be handed over without waiting for the loop to sleep.
 pub const BLOCK_BYTES: usize = 16 * 1024;
 
-/// How long a line may wait in a worker's buffer when the loop has nothing else to do.
+/// Maximum time that a line waits in a worker's buffer when the loop has nothing else to do.
 ///
 /// Handing over wakes a thread, which is a system call: not for each connection, but often enough for a person who watches.
 pub const LINE_DELAY: Duration = Duration::from_millis(100);
@@ -39,14 +39,14 @@ pub(super) enum Message {
     Wake,
 }
 
-/// What one worker counts of its lines; written by that worker alone.
+/// Counters of one worker's lines; written by that worker alone.
 #[derive(Debug, Default)]
 pub(super) struct ThreadTotals {
     pub(super) handed_over: Cell,
     pub(super) lost: Cell,
 }
 
-/// How many lines were written and lost, over all workers.
+/// Number of lines that were written and lost, over all workers.
 #[derive(Debug, Default)]
 pub struct Totals {
     pub(crate) written: Cell,
@@ -55,7 +55,7 @@ pub struct Totals {
 }
 
 impl Totals {
-    /// What a further worker counts.
+    /// Adds the counters of another worker.
     pub(super) fn for_thread(&self) -> Arc<ThreadTotals> {
         let totals = Arc::new(ThreadTotals::default());
         self.threads.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&totals));
@@ -122,7 +122,7 @@ impl ThreadLog {
         self.add(|bytes| append(bytes, record));
     }
 
-    /// Whether lines have the client's `Referer` and `User-Agent`, so that a [`RequestRecord`] should have them.
+    /// Returns true if lines have the client's `Referer` and `User-Agent`, so that a [`RequestRecord`] should have them.
     pub fn has_client_fields(&self) -> bool {
         self.queue.is_some() && self.format == LogFormat::Combined
     }
@@ -156,7 +156,7 @@ impl ThreadLog {
         }
     }
 
-    /// When the buffer should be flushed at the latest; `None` when it is empty.
+    /// Latest time at which the buffer should be flushed; `None` when it is empty.
     pub fn due(&self) -> Option<Instant> {
         self.oldest.map(|oldest| oldest + LINE_DELAY)
     }

@@ -20,7 +20,7 @@ use handfast_config::model::{self, LogFormat};
 /// Blocks that may wait for the writer; with [`super::BLOCK_BYTES`] this bounds the memory of a stuck log to 4 MiB.
 const QUEUE_BLOCKS: usize = 256;
 
-/// How often at most the writer looks whether its file was deleted.
+/// Minimum interval at which the writer checks whether its file was deleted.
 const DELETED_INTERVAL: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Default)]
@@ -48,7 +48,7 @@ pub struct Stopped {
     pub written: u64,
     /// Lines lost, in all, those that still waited included.
     pub dropped: u64,
-    /// Whether the writer ended; otherwise it was blocked by the sink and abandoned.
+    /// True if the writer ended; otherwise it was blocked by the sink and abandoned.
     pub finished: bool,
 }
 
@@ -99,14 +99,14 @@ impl AccessLogHandle {
         ThreadLog::new(self.queue.clone(), self.format, self.totals.for_thread())
     }
 
-    /// Where lines are counted.
+    /// Counters of the lines.
     pub fn totals(&self) -> Arc<Totals> {
         Arc::clone(&self.totals)
     }
 
     /// Opens the file again by its path, on the writer's thread; what was handed over before may go to either file.
     ///
-    /// When that fails, the old file is kept and a warning says why.
+    /// If that fails, the old file is kept and a warning has the reason.
     pub fn reopen(&self) {
         self.flags.reopen.store(true, Ordering::Release);
         self.wake();
@@ -155,7 +155,7 @@ struct Writer {
     totals: Arc<Totals>,
     /// The last thing the sink took was half a line.
     torn: bool,
-    /// Why the last write failed.
+    /// Reason why the last write failed.
     problem: Option<String>,
     /// Lost lines that the log itself reports already.
     reported: u64,

@@ -1,4 +1,4 @@
-//! What one worker thread counts for one backend of a service.
+//! Counters of one worker thread for one backend of a service.
 
 #![expect(clippy::disallowed_types, reason = "held to make or collect blocks of cells, never to count")]
 
@@ -31,7 +31,7 @@ counters! {
 
     /// Its name as configured.
     name: String;
-    /// Whether connections to it take source ports.
+    /// True if connections to it take source ports.
     source_ports: bool = bool;
     /// Connections made.
     connected: u64 = Cell => ["connected"];
@@ -41,45 +41,45 @@ counters! {
     failures: CauseCounts = Table<Cause, Cell, 16> => ["failure"];
     /// Attempts that failed since the last one that did not.
     failures_in_a_row: u32;
-    /// Why the last attempt that failed did.
+    /// Reason for the failure of the last attempt that failed.
     last_failure: Option<Word>;
-    /// Whether connections try it.
+    /// State: whether connections try it.
     state: BackendState;
-    /// When it was marked down; `None` while it is up.
+    /// Time at which it was marked down; `None` while it is up.
     #[serde(default, with = "times::optional")]
     down_since: Option<SystemTime>;
     /// Seconds until one connection tries a backend that is down.
     pause_left_seconds: Option<f64>;
-    /// How long dialling took when it succeeded.
+    /// Duration of successful connection attempts.
     connect: Distribution = Histogram => ["connect"];
     /// From the client's bytes to its next ones.
     answer: Distribution = Histogram => ["answer"];
     /// Its weight; `None` when it is not configured any more.
     weight: Option<u32>;
-    /// Whether it is used only while no other one is up.
+    /// True if it is used only while no other one is up.
     backup: bool;
-    /// What an operator has set it to: `drain`, `down`; `None`: nothing.
+    /// State that an operator has set: `drain`, `down`; `None`: none.
     operator: Option<Word>;
     /// Since when.
     #[serde(default, with = "times::optional")]
     operator_since: Option<SystemTime>;
-    /// What its checks found; `None` when it is not checked.
+    /// Results of its checks; `None` when it is not checked.
     check: Option<CheckSnapshot> => [];
 }
 
-/// What the checks of a backend found.
+/// Results of the checks of a backend.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CheckSnapshot {
-    /// Whether they find it up.
+    /// True if they find it up.
     pub up: bool,
-    /// When they found it so; when they began, while nothing has changed since.
+    /// Time at which they found it so; the time at which they began, while nothing has changed since.
     #[serde(default, with = "times::optional")]
     pub since: Option<SystemTime>,
-    /// When the last one ended.
+    /// Time at which the last one ended.
     #[serde(default, with = "times::optional")]
     pub last_at: Option<SystemTime>,
-    /// Why the last one failed; `None` when it passed.
+    /// Reason why the last one failed; `None` when it passed.
     pub last_failure: Option<String>,
     /// The last ones that ended alike.
     pub in_a_row: u32,
@@ -87,12 +87,12 @@ pub struct CheckSnapshot {
     pub passed: u64,
     /// Checks that failed.
     pub failed: u64,
-    /// How long those took that passed.
+    /// Durations of those that passed.
     pub seconds: Distribution,
 }
 
 words! {
-    /// Whether connections try a backend.
+    /// State of a backend: whether connections try it.
     #[derive(Default, Serialize, Deserialize)]
     #[serde(rename_all = "kebab-case")]
     BackendState {
@@ -167,7 +167,7 @@ impl BackendSnapshot {
         self.connected.saturating_sub(self.disconnected)
     }
 
-    /// Whether connections try it; `None` when it is not configured any more.
+    /// Returns true if connections try it; `None` when it is not configured any more.
     pub fn is_up(&self) -> Option<bool> {
         (self.state != BackendState::Gone).then_some(self.state == BackendState::Up)
     }

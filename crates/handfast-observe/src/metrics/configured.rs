@@ -1,5 +1,5 @@
-//! What the control thread reports of limits, backends and names, so that a backend is visible before the first connection to it, and also
-//! when it is unreachable.
+//! Limits, backends and names that the control thread reports, so that a backend is visible before the
+//! first connection to it, and also when it is unreachable.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use super::snapshot::CacheSnapshot;
 use super::times;
 use super::transfer::{Counts, Transfer, transferred};
 
-/// What is served now.
+/// Configuration that is served now: limits, services and names of backends.
 #[derive(Clone, Debug, Default)]
 pub struct Configured {
     /// Connections that the process serves at once.
@@ -34,9 +34,9 @@ pub struct ConfiguredService {
     pub address_limit: Option<u64>,
     /// Source addresses that its connections to backends come from: `None`: as the kernel chooses; 0: the clients' own.
     pub sources: Option<u64>,
-    /// Whether clients are asked for certificates.
+    /// True if clients are asked for certificates.
     pub asks_for_certificates: bool,
-    /// Whether it serves HTTP requests.
+    /// True if it serves HTTP requests.
     pub serves_requests: bool,
     /// Its cache, if it has one.
     pub cache: Option<Arc<dyn CacheStatus>>,
@@ -49,23 +49,23 @@ pub struct ConfiguredService {
 pub struct ConfiguredBackend {
     /// Its name in metrics: the address, or the name and what it resolved to.
     pub name: String,
-    /// Where it is written first.
+    /// Weight where it is written first.
     pub weight: u32,
-    /// Whether it is used only when no other backend is up.
+    /// True if it is used only when no other backend is up.
     pub backup: bool,
     /// `None`: a name that has no address.
     pub status: Option<Arc<dyn BackendStatus>>,
 }
 
-/// What is known of a backend beside what workers count: whether it is up, since when not, and the reason.
+/// Status of a backend beside the counters of workers: whether it is up, since when not, and the reason.
 pub trait BackendStatus: fmt::Debug + Send + Sync {
     /// Adds it to the backend's numbers.
     fn add_to(&self, to: &mut BackendSnapshot);
 }
 
-/// What the cache of a service counts.
+/// Counters of the cache of a service.
 pub trait CacheStatus: fmt::Debug + Send + Sync {
-    /// What it has counted. **Cost**: may wait for the disk.
+    /// Returns its counters. **Cost**: may wait for the disk.
     fn snapshot(&self) -> CacheSnapshot;
 }
 
@@ -77,13 +77,13 @@ pub struct NameSnapshot {
     pub name: String,
     /// The services that dial it.
     pub services: Vec<String>,
-    /// What it resolves to now; empty when it was never resolved.
+    /// Addresses that it resolves to now; empty when it was never resolved.
     pub addresses: Vec<String>,
     /// Lookups that were answered with an address.
     pub answered: u64,
     /// Lookups that failed.
     pub failed: u64,
-    /// Why the last lookup failed; `None` when it was answered.
+    /// Reason why the last lookup failed; `None` when it was answered.
     pub problem: Option<String>,
     /// Since when every lookup has failed.
     #[serde(default, with = "times::optional")]

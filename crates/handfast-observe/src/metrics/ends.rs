@@ -1,4 +1,4 @@
-//! How connections ended, and why attempts failed: counts by step, side and cause.
+//! Ends of connections, and failures of attempts: counts by step, side and cause.
 
 use std::collections::BTreeMap;
 use std::ops::Deref;
@@ -18,10 +18,10 @@ use crate::words::Word;
 /// The word for what is counted together, because its table was full or another version sent a word that this one does not know.
 pub(super) const OTHER: &str = "other";
 
-/// What a worker counts an end under; the cause is [`Cause::counted`].
+/// Key under which a worker counts an end; the cause is [`Cause::counted`].
 pub(super) type EndKey = (Step, Side, Cause);
 
-/// What ends are counted under together; `None` is what was counted together with others.
+/// Key under which ends are counted together; `None` is a part that was counted together with others.
 type EndParts = (Option<Step>, Option<Side>, Option<Cause>);
 
 /// A way in which connections ended, and how many did. `None` is one that is counted together with others.
@@ -33,7 +33,7 @@ pub struct End {
     pub side: Option<Side>,
     /// Why; [`Cause::counted`].
     pub cause: Option<Cause>,
-    /// How many.
+    /// Number of these ends.
     pub count: u64,
 }
 
@@ -52,7 +52,7 @@ impl End {
         ]
     }
 
-    /// What happened: `while carrying bytes, the client reset the connection`.
+    /// Describes the event: `while carrying bytes, the client reset the connection`.
     pub fn sentence(&self) -> String {
         match self.key() {
             (Some(step), Some(side), Some(cause)) => CloseReason::new(step, side, cause).sentence(),
@@ -60,7 +60,7 @@ impl End {
         }
     }
 
-    /// Whether these connections failed: [`Cause::is_failure`].
+    /// Returns true if these connections failed: [`Cause::is_failure`].
     pub fn is_failure(&self) -> bool {
         self.cause.is_none_or(Cause::is_failure)
     }

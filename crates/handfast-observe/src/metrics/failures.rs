@@ -30,7 +30,7 @@ const SHOWN: usize = 32;
 /// A connection that failed.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct FailureSnapshot {
-    /// When it was accepted, as in the access log.
+    /// Time of accept, as in the access log.
     #[serde(with = "times")]
     pub time: SystemTime,
     /// Its service.
@@ -77,9 +77,9 @@ pub struct RequestFailureSnapshot {
     pub seconds: f64,
     /// The step, the side and the cause; `None`: the backend answered with this status.
     pub reason: Option<[Word; 3]>,
-    /// What happened.
+    /// Description of the event.
     pub sentence: Box<str>,
-    /// What more is known.
+    /// Details, if there are any.
     pub detail: Option<Box<str>>,
 }
 

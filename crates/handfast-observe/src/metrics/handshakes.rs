@@ -1,4 +1,4 @@
-//! Where the time of handshakes went, by what was agreed on.
+//! Times of the phases of handshakes, by the agreed parameters.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use super::transfer::{Counts, Transfer};
 use crate::record::StepTimes;
 use crate::words::Word;
 
-/// What a handshake is counted under: version, group, signature, and whether a session was resumed.
+/// Key under which a handshake is counted: version, group, signature, and whether a session was resumed.
 pub(super) type HandshakeKey = (&'static str, &'static str, &'static str, bool);
 
 /// The parts of a handshake's time, in the order of [`HandshakeTimes::phases`].
@@ -25,7 +25,7 @@ pub(super) const BACKEND_PHASES: [(&str, usize); 2] = [("crypto", 1), ("backend_
 pub(super) type Handshakes = Table<HandshakeKey, HandshakeTimes, 64>;
 
 counters! {
-    /// Where the time of handshakes went.
+    /// Times of the phases of handshakes.
     #[derive(Debug, Default)]
     pub(super) cells HandshakeTimes;
 
@@ -40,7 +40,7 @@ counters! {
     group: Word;
     /// Kind of key that signed; `none` when resumed.
     signature: Word;
-    /// Whether a session was resumed.
+    /// True if a session was resumed.
     resumed: bool;
     /// Accept to the end of the handshake.
     total: Distribution = Histogram => ["total"];

@@ -55,7 +55,7 @@ impl Histogram {
     }
 }
 
-/// What histograms held when they were read, added up over threads.
+/// Content of histograms when they were read, added up over threads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Distribution([u64; PLACES]);
 
@@ -66,7 +66,7 @@ impl Default for Distribution {
 }
 
 impl Distribution {
-    /// How many durations were counted.
+    /// Returns the number of durations.
     pub fn count(&self) -> u64 {
         self.0[..BUCKETS].iter().sum()
     }
@@ -133,7 +133,7 @@ impl Distribution {
         self.0.get_mut(place.parse::<usize>().ok()?)
     }
 
-    /// What came since an earlier look at the same histograms.
+    /// Returns the durations since an earlier reading of the same histograms.
     pub fn since(&self, earlier: &Self) -> Self {
         Self(std::array::from_fn(|place| self.0[place].saturating_sub(earlier.0[place])))
     }

@@ -1,4 +1,5 @@
-//! What the kernel reports of this process in `/proc`: CPU by thread, files, memory, source ports. What a machine does not provide is left out.
+//! Figures of the kernel about this process in `/proc`: CPU by thread, files, memory, source ports.
+//! Figures that a machine does not provide are left out.
 
 use std::collections::BTreeMap;
 use std::fs;

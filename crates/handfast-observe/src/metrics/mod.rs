@@ -1,4 +1,4 @@
-//! What is counted and timed: by each worker thread separately, added up for each snapshot.
+//! Counters and timers: of each worker thread separately, added up for each snapshot.
 //!
 //! A thread's cells are its own: counting takes no lock and no locked instruction, and touches no other core's memory. Only making a new
 //! block of cells (at start, at reload, for a new backend) takes a lock.

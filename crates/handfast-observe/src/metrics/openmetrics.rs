@@ -241,7 +241,7 @@ fn names(to: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
     }
 }
 
-/// What threads count for themselves: workers, and the one of the access log.
+/// Writes the counters that threads have for themselves: workers, and the one of the access log.
 fn threads(to: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
     let each = || snapshot.threads.iter().map(|thread| (vec![("thread", thread.name.as_str())], thread));
     let cpu = &snapshot.process.cpu_seconds;
@@ -349,7 +349,7 @@ fn certificates(to: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
     }
 }
 
-/// What is served, the process that holds the private keys, and reloads.
+/// Writes metrics of the configuration that is served, the process that holds the private keys, and reloads.
 fn operation(to: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
     let (reload, keys) = (&snapshot.reload, snapshot.key_process);
     families! { to:

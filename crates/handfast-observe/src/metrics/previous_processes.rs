@@ -10,7 +10,7 @@ use super::service::ServiceSnapshot;
 use super::snapshot::{ReloadSnapshot, Snapshot};
 use super::transfer::{Counts, Transfer, lines, transferred};
 
-/// What one process has counted, under its name: lines.
+/// Name of a process, and its counters as lines.
 pub type ProcessCounts = (String, String);
 
 /// Processes of which it is not known whether they have ended, at the most: then the oldest has.
@@ -19,7 +19,7 @@ const ORPHANS: usize = 16;
 const OPEN: &str = "open";
 const OPEN_LINE: &str = "\topen\n";
 
-/// What processes before this one counted.
+/// Counters of processes before this one.
 #[derive(Debug, Default)]
 pub(super) struct PreviousProcesses {
     /// Those that have ended, added up, in the order of their words.
@@ -34,7 +34,7 @@ struct Running {
     counts: String,
     /// The connection on which its counts arrive; `None`: no process sends them at this moment.
     connection: Option<u64>,
-    /// Whether it sends them itself; otherwise one of its successors passes them on.
+    /// True if it sends them itself; otherwise one of its successors passes them on.
     itself: bool,
 }
 

@@ -1,5 +1,5 @@
-//! What other programs read, compared byte by byte with what was recorded: OpenMetrics, the snapshot in status.json, and the counts
-//! that processes exchange in an upgrade. A difference breaks a dashboard, an alert, or an upgrade between two versions.
+//! Formats that other programs read, compared byte by byte with recordings: OpenMetrics, the snapshot in status.json, and the counts that
+//! processes exchange in an upgrade. A difference breaks a dashboard, an alert, or an upgrade between two versions.
 
 use std::fmt;
 use std::rc::Rc;
@@ -256,7 +256,7 @@ fn registry() -> Arc<Registry> {
     registry
 }
 
-/// What the control thread reports.
+/// Reports the values of the control thread.
 fn control(registry: &Registry) {
     registry.set_certificates(vec![CertificateSnapshot {
         service: "web".into(),

@@ -94,12 +94,12 @@ impl Registry {
         change(reload);
     }
 
-    /// What was wrong with the last reload; `None` when nothing was.
+    /// Problem of the last reload; `None` when there was none.
     pub fn reload_problem(&self) -> Option<String> {
         self.lock().reported.reload.last_problem.clone()
     }
 
-    /// How many connections of this process have ended since its start.
+    /// Number of connections of this process that have ended since its start.
     pub fn ended(&self) -> u64 {
         let threads = self.lock().threads.clone();
         threads.iter().map(|thread| thread.ended()).sum()
@@ -176,7 +176,7 @@ impl Registry {
         snapshot
     }
 
-    /// What this process has counted, with those before it that have ended; in no order.
+    /// Counters of this process, with those before it that have ended; in no order.
     fn own(&self, previous: &PreviousProcesses) -> Snapshot {
         // Blocks are collected under the lock and added up after it, so a worker that reloads waits for nothing.
         let (threads, configured, mut snapshot, access_log, key_process) = {

@@ -1,4 +1,4 @@
-//! What one worker thread counts of the requests of one service.
+//! Counters of one worker thread for the requests of one service.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use crate::request_record::{HttpVersion, RequestRecord};
 use crate::words::{Word, words};
 
 words! {
-    /// What the first digit of a status says.
+    /// Class of a status, by its first digit.
     StatusClass {
         /// 101: the connection became a tunnel.
         Informational = "1xx";
@@ -50,7 +50,7 @@ words! {
 }
 
 words! {
-    /// What became of the copy of a request.
+    /// Outcome of the copy of a request.
     CopyEnd {
         /// A server of the mirror answered it.
         Answered = "answered";
@@ -109,7 +109,7 @@ counters! {
     by_status: BTreeMap<Word, u64> = ByLabel<StatusClass, { StatusClass::ALL.len() }> => ["status"];
     /// Requests that ended, by HTTP version.
     by_protocol: BTreeMap<Word, u64> = ByLabel<HttpVersion, { HttpVersion::ALL.len() }> => ["protocol"];
-    /// Why requests had no complete answer of a backend, the most frequent first.
+    /// Reasons why requests had no complete answer of a backend, the most frequent first.
     failures: Vec<End> = Table<EndKey, Cell, 64> => ["failure"];
     /// Requests that ended, by route and outcome, in no order.
     routes: Vec<RouteEnd> = RouteEnds;

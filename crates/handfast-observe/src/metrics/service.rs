@@ -1,4 +1,4 @@
-//! What one worker thread counts for one service.
+//! Counters of one worker thread for one service.
 
 #![expect(clippy::disallowed_types, reason = "held to make or collect blocks of cells, never to count")]
 
@@ -79,7 +79,7 @@ counters! {
     accepted: u64 = Cell => ["accepted"];
     /// Connections ended.
     closed: u64 = Cell, as ["closed"];
-    /// How they ended, the most frequent first.
+    /// Ends of the connections, the most frequent first.
     ends: Vec<End> = Table<EndKey, Cell, 256> => ["end"];
     /// Times a limit was reached, by limit.
     refused: BTreeMap<Word, u64> = ByLabel<Limit, { Limit::ALL.len() }> => ["refused"];
@@ -111,7 +111,7 @@ counters! {
     tickets_offered: u64 = Cell => ["tickets-offered"];
     /// Clients whose certificate failed, by what was wrong.
     certificate_faults: BTreeMap<Word, u64> = ByLabel<CertificateFault, { CertificateFault::ALL.len() }> => ["certificate-fault"];
-    /// Whether clients are asked for certificates.
+    /// True if clients are asked for certificates.
     asks_for_certificates: bool;
     /// From accept to the end.
     duration: Distribution = Histogram => ["duration"];
@@ -122,7 +122,7 @@ counters! {
     backends: Vec<BackendSnapshot> = Mutex<Vec<(String, Arc<BackendMetrics>)>> => ["backend"];
 }
 
-/// What one worker counts for one service; written by that thread alone, read by any.
+/// Counters of one worker for one service; written by that thread alone, read by any.
 #[derive(Debug)]
 #[repr(align(128))]
 pub struct ServiceMetrics {

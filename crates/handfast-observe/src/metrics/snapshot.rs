@@ -30,7 +30,7 @@ pub struct Snapshot {
     pub names: Vec<NameSnapshot>,
     /// By worker thread, in the order they were started.
     pub threads: Vec<ThreadSnapshot>,
-    /// What is served, since when, and what went wrong with the last attempt to change it.
+    /// State of the configuration: the time of the last reload, and the problem of the last attempt to change it.
     pub reload: ReloadSnapshot,
     /// Certificates that are served.
     pub certificates: Vec<CertificateSnapshot>,
@@ -47,7 +47,7 @@ pub struct Snapshot {
     /// Caches of services.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub caches: Vec<CacheSnapshot>,
-    /// How the process is that holds the private keys; `None`: they are in this one.
+    /// State of the process that holds the private keys; `None`: they are in this one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key_process: Option<KeyProcessSnapshot>,
     /// Access log lines that were written.
@@ -66,18 +66,18 @@ pub struct CacheSnapshot {
     pub service: String,
     /// Its folder.
     pub folder: String,
-    /// Why it does not work; `None`: it does.
+    /// Reason why it does not work; `None`: it does.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
-    /// Whether what is in its folder is still read.
+    /// True while the content of its folder is still being read.
     pub is_indexing: bool,
     /// Objects that it has.
     pub objects: u64,
-    /// What they take on the disk, and what they may take. **Units**: bytes.
+    /// Size on the disk of the objects and their maximum size. **Units**: bytes.
     pub disk_bytes: u64,
     /// See `disk_bytes`.
     pub disk_bytes_limit: u64,
-    /// What their heads take in memory. **Units**: bytes.
+    /// Size of their heads in memory. **Units**: bytes.
     pub memory_bytes: u64,
     /// Requests, by what became of them: `hit`, `stale`, `shared`, `miss`, `expired`, and the reasons of those that went past it.
     pub requests: BTreeMap<String, u64>,
@@ -131,13 +131,13 @@ pub struct FleetSnapshot {
     pub name: String,
     /// This machine's name.
     pub machine: String,
-    /// Where the bus is.
+    /// Address of the bus.
     pub bus: String,
-    /// Why this machine cannot reach it; `None`: it can.
+    /// Reason why this machine cannot reach it; `None`: it can.
     pub problem: Option<String>,
     /// The other machines with a recent message, by name.
     pub machines: Vec<MachineSnapshot>,
-    /// When another machine last reported the ticket key that is used here; `None`: never.
+    /// Time at which another machine last reported the ticket key that is used here; `None`: never.
     #[serde(default, with = "times::optional")]
     pub keys_shared_at: Option<SystemTime>,
     /// Messages that were not sealed with the fleet's secret.
@@ -151,12 +151,12 @@ pub struct MachineSnapshot {
     pub name: String,
     /// Its program's version.
     pub version: String,
-    /// When its last message came.
+    /// Time of its last message.
     #[serde(with = "times")]
     pub heard_at: SystemTime,
     /// By how much its clock differs from ours.
     pub clock_differs_seconds: f64,
-    /// Whether its clock is behind ours, and not ahead.
+    /// True if its clock is behind ours, and not ahead.
     pub clock_behind: bool,
 }
 
@@ -164,13 +164,13 @@ pub struct MachineSnapshot {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct KeyProcessSnapshot {
-    /// Whether it answers.
+    /// True if it answers.
     pub answers: bool,
-    /// How often it was started again.
+    /// Number of restarts.
     pub restarts: u64,
 }
 
-/// What is served, and what became of attempts to change it.
+/// State of the configuration, and the outcome of attempts to change it.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ReloadSnapshot {
@@ -182,12 +182,12 @@ pub struct ReloadSnapshot {
     pub in_part: u64,
     /// Reloads that changed nothing.
     pub failed: u64,
-    /// When the last start or reload was.
+    /// Time of the last start or reload.
     #[serde(default, with = "times::optional")]
     pub last_at: Option<SystemTime>,
-    /// Why the last reload changed nothing, or what it had to leave out; `None` when it took effect as a whole.
+    /// Reason why the last reload changed nothing, or the parts that it had to leave out; `None` when it took effect as a whole.
     pub last_problem: Option<String>,
-    /// Whether the last reload took effect, but for what `last_problem` names.
+    /// True if the last reload took effect, except for the parts that `last_problem` names.
     pub left_out: bool,
 }
 
@@ -196,14 +196,14 @@ pub struct ReloadSnapshot {
 pub struct CertificateSnapshot {
     /// The service that serves it.
     pub service: String,
-    /// What to call it: its first name, or its file.
+    /// Name for people: its first name, or its file.
     pub name: String,
     /// Kind of key: `RSA-2048`, `ECDSA-P256`.
     pub kind: String,
-    /// When it expires.
+    /// Expiry time.
     #[serde(with = "times")]
     pub not_after: SystemTime,
-    /// When its OCSP response expires; `None`: none is stapled.
+    /// Expiry time of its OCSP response; `None`: none is stapled.
     #[serde(default, with = "times::optional")]
     pub staple_until: Option<SystemTime>,
 }
@@ -213,13 +213,13 @@ pub struct CertificateSnapshot {
 pub struct OrderedCertificate {
     /// The name that it is for.
     pub name: String,
-    /// When it expires; `None`: there is none that can be used.
+    /// Expiry time; `None`: there is none that can be used.
     #[serde(default, with = "times::optional")]
     pub not_after: Option<SystemTime>,
-    /// When the next order is made, or tried.
+    /// Time of the next order, or of the next attempt.
     #[serde(with = "times")]
     pub next_try: SystemTime,
-    /// Why the last try failed; `None`: it did not.
+    /// Reason why the last attempt failed; `None`: it did not.
     #[serde(default)]
     pub last_error: Option<String>,
     /// Tries that failed since the last success.
@@ -234,17 +234,17 @@ pub struct RevocationListSnapshot {
     pub service: String,
     /// The CA.
     pub issuer: String,
-    /// How many certificates it revokes.
+    /// Number of certificates that it revokes.
     pub entries: u64,
-    /// When it expires; `None`: never.
+    /// Expiry time; `None`: never.
     #[serde(default, with = "times::optional")]
     pub next_update: Option<SystemTime>,
-    /// When the next one is late.
+    /// Time from which the next list is late.
     #[serde(default, with = "times::optional")]
     pub late_at: Option<SystemTime>,
 }
 
-/// How many of a service's certificate files are not used as they are.
+/// Number of a service's certificate files that are not used as they are.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct FileProblemSnapshot {
@@ -262,10 +262,10 @@ pub struct FileProblemSnapshot {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ProcessSnapshot {
-    /// When the snapshot was taken.
+    /// Time of the snapshot.
     #[serde(with = "times")]
     pub now: SystemTime,
-    /// When the process started.
+    /// Start time of the process.
     #[serde(with = "times")]
     pub started: SystemTime,
     /// Its number.
@@ -278,7 +278,7 @@ pub struct ProcessSnapshot {
     pub process_cpu_seconds: Option<f64>,
     /// Open file descriptors.
     pub open_files: Option<u64>,
-    /// How many it may open.
+    /// Maximum number of open file descriptors.
     pub max_files: Option<u64>,
     /// Resident memory in bytes.
     pub resident_bytes: Option<u64>,
@@ -289,7 +289,7 @@ pub struct ProcessSnapshot {
 }
 
 impl ProcessSnapshot {
-    /// How many source ports there are towards one backend address.
+    /// Number of source ports towards one backend address.
     pub fn source_port_count(&self) -> Option<u64> {
         self.source_ports.map(|(first, last)| u64::from(last.saturating_sub(first)) + 1)
     }

@@ -45,7 +45,7 @@ pub(super) fn add(to: &mut Snapshot, threads: &[Arc<ThreadMetrics>], configured:
     to.threads = threads.iter().map(|thread| thread.snapshot()).collect();
 }
 
-/// What is frequent comes first, and backends in the order of their names.
+/// Sorts a snapshot: the most frequent first, and backends in the order of their names.
 pub(super) fn put_in_order(sum: &mut Snapshot) {
     for service in &mut sum.services {
         let failures = service.requests.iter_mut().map(|requests| &mut requests.failures);

@@ -1,4 +1,4 @@
-//! What goes in comes out: events of threads, the snapshot, the text.
+//! Events of threads appear in the snapshot and in the text.
 
 use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;

@@ -1,4 +1,4 @@
-//! What one worker thread counts for itself: its loop, its accepting, its handshakes.
+//! Counters of one worker thread for itself: its loop, its accepting, its handshakes.
 
 #![expect(clippy::disallowed_types, reason = "held to make or collect blocks of cells, never to count")]
 
@@ -36,7 +36,7 @@ counters! {
     turns: u64 = Cell;
     /// Connections that were woken and moved nothing.
     spurious_turns: u64 = Cell;
-    /// How long an event had to wait while the thread worked on others.
+    /// Time for which an event had to wait while the thread worked on others.
     loop_lag: Distribution = Histogram;
     /// Tasks it holds now.
     tasks: u64 = Cell;
@@ -46,11 +46,11 @@ counters! {
     signed_elsewhere: u64 = Cell;
     /// Failed calls of accept, by cause.
     accept_errors: CauseCounts = Table<Cause, Cell, 16>;
-    /// Whether accepting pauses because the machine is out of something.
+    /// True while accepting pauses because the machine is out of a resource.
     backing_off: bool = Cell;
 }
 
-/// What one worker counts; written by that thread alone, read by any.
+/// Counters of one worker; written by that thread alone, read by any.
 ///
 /// Two writers would lose counts, nothing worse.
 #[derive(Debug, Default)]
@@ -105,7 +105,7 @@ events! {
     ThreadMetrics as it {
         /// `accept` failed, and why.
         accept_failed(cause: Cause) => it.cells.accept_errors.entry(cause.counted()).add(1);
-        /// Whether accepting pauses because the machine is out of something.
+        /// Sets whether accepting pauses because the machine is out of a resource.
         backing_off(now: bool) => it.cells.backing_off.set(u64::from(now));
         /// A turn of the loop ended: how long the thread worked since it woke, that is, how long an event that came meanwhile had to wait.
         loop_turn(lag: Duration) => {
@@ -114,7 +114,7 @@ events! {
         };
         /// Connections were woken and moved nothing.
         spurious(turns: u64) => it.cells.spurious_turns.add(turns);
-        /// How many tasks the loop holds now.
+        /// Sets the number of tasks in the loop.
         tasks(now: usize) => it.cells.tasks.set(now as u64);
         /// A hello was given to the thread's signer.
         signed_elsewhere() => it.cells.signed_elsewhere.add(1);

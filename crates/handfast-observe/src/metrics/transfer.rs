@@ -48,11 +48,11 @@ impl Counts {
 
 /// Values that a process sends to the one that takes over.
 pub(super) trait Transfer {
-    /// Whether it is one number: those are sent first.
+    /// True if it is one number: those are sent first.
     const IS_NUMBER: bool = false;
     /// Writes each number under its words, after these.
     fn write(&self, words: &[&str], to: &mut Counts);
-    /// Where it has the number of these words; `None`: it has none.
+    /// Returns its number under these words; `None`: it has none.
     fn place(&mut self, words: &[&str]) -> Option<&mut u64>;
 }
 

@@ -1,11 +1,11 @@
-//! Which lines a connection with HTTP requests has, and in which form.
+//! Lines of a connection with HTTP requests, in each form.
 
 use handfast_config::model::LogFormat;
 
 use super::*;
 use crate::access_log::request_line::tests::request;
 
-/// What is logged in this form: of a connection and one request of it.
+/// Log lines in this form: of a connection and one request of it.
 fn logged(format: LogFormat, requests: u64, cause: Cause) -> String {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("log");

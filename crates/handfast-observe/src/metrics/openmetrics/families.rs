@@ -1,4 +1,4 @@
-//! How families of metrics are written.
+//! Writes families of metrics.
 
 use std::collections::BTreeMap;
 use std::fmt;

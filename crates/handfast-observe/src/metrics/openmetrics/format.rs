@@ -4,7 +4,7 @@
 use super::openmetrics;
 use crate::metrics::Snapshot;
 
-/// How a snapshot is written.
+/// Text format of a snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// OpenMetrics 1.0.0.

@@ -43,7 +43,7 @@ fn count(registry: &Registry) {
     registry.reload_failed("it is wrong");
 }
 
-/// What the registry's own process has counted.
+/// Counters of the registry's own process.
 fn counts_of(registry: &Registry) -> BTreeMap<String, u64> {
     lines(&registry.counts()[0].1).map(|(words, value)| (words.to_owned(), value)).collect()
 }
