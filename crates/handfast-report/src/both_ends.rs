@@ -74,7 +74,7 @@ pub struct Part {
     pub share: f64,
 }
 
-/// What each part is, in words.
+/// Descriptions of the parts.
 const WORDS: [(&str, &str); 9] = [
     ("network", "on the way, by the round trip of connect"),
     ("hello", "the proxy: from accept to the whole hello"),

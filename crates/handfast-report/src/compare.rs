@@ -1,4 +1,4 @@
-//! Whether B is faster than A, or no difference was found: for people and for programs.
+//! Comparison of two sides, whether B is faster than A or no difference was found: for people and for programs.
 //!
 //! In: the reports of each side's runs, and a name for each side. Out: an [`Answer`], and each figure of both sides with ratio,
 //! interval and p.
@@ -41,7 +41,7 @@ pub struct Sides<'r> {
     pub b: &'r [Report],
     /// The names of both sides.
     pub names: (&'r str, &'r str),
-    /// Whether their targets may differ: two servers are compared.
+    /// True if their targets may differ: two servers are compared.
     pub across_targets: bool,
 }
 
@@ -117,7 +117,7 @@ impl<'r> Compared<'r> {
         Self { sides, answer, warnings, figures }
     }
 
-    /// What it comes to.
+    /// Returns the answer of the comparison.
     pub const fn answer(&self) -> &Answer {
         &self.answer
     }
@@ -148,8 +148,8 @@ impl<'r> Compared<'r> {
     }
 }
 
-/// Why there is no answer: a run's figures do not describe the target, or are unreliable. TARGET-LIMITED runs are accepted
-/// if all runs are: then the rates are the targets' limits, and can be compared.
+/// Reason why there is no answer: a run's figures do not describe the target, or are unreliable. TARGET-LIMITED runs are accepted if all
+/// runs are: then the rates are the targets' limits, and can be compared.
 fn unfit(sides: &Sides<'_>) -> Option<String> {
     let limits = figures::all_at_their_limit(sides);
     let fit = |word| word == VerdictWord::Valid || limits;
@@ -167,8 +167,8 @@ fn unfit(sides: &Sides<'_>) -> Option<String> {
     (!named.is_empty()).then(|| format!("{}, so which side is faster is not known", named.join(", ")))
 }
 
-/// Why no difference can be reported: too few runs, or runs not made in turn, so that any drift in time would look like a
-/// difference.
+/// Reason why no difference can be reported: too few runs, or runs not made in turn, so that any drift
+/// in time would look like a difference.
 fn too_little(sides: &Sides<'_>) -> Option<String> {
     if sides.a.len() < LEAST_RUNS || sides.b.len() < LEAST_RUNS {
         return Some(format!(

@@ -50,7 +50,7 @@ pub struct SearchSpec {
     pub from: f64,
     /// Share by which the highest rate that held and the lowest that did not may differ at the end.
     pub precision: f64,
-    /// How often a rate is tried; more than half decide. An even number is as good as the odd one below it.
+    /// Number of times that a rate is tried; more than half decide. An even number is as good as the odd one below it.
     pub repeats: u32,
 }
 
@@ -74,7 +74,7 @@ impl SearchSpec {
         Plan { model: Model::open(rate, arrivals), seed, ..plan.clone() }
     }
 
-    /// Whether a step's report holds the bound, and the target accepted the whole offered rate.
+    /// Judges a step: its report must hold the bound, and the target must have accepted the whole offered rate.
     pub fn step(&self, offered_rate: f64, report: &Report) -> SearchStep {
         let limit = self.bound.judge(report);
         let verdict = report.verdict.word;
@@ -138,7 +138,7 @@ impl Job {
     }
 }
 
-/// Why a text has no job to repeat.
+/// Reason why a text has no job to repeat.
 #[derive(Debug)]
 pub enum JobError {
     /// It is not JSON.

@@ -52,7 +52,7 @@ pub fn read<R: DeserializeOwned>(text: &str, schema: &'static str) -> Result<R, 
     Err(ReportError { schema, fault })
 }
 
-/// Why a text is no report that can be read.
+/// Reason why a text is not a readable report.
 #[derive(Debug)]
 pub struct ReportError {
     /// The schema that was expected: `handfast-load/1`.
@@ -79,7 +79,7 @@ impl ReportError {
         self.schema.split('/').next().unwrap_or(self.schema)
     }
 
-    /// What to do about it.
+    /// Instruction for the user.
     pub fn hint(&self) -> Option<String> {
         let is_of_another_version = |other: &str| {
             let parts = other.split_once('/');
@@ -174,7 +174,7 @@ mod tests {
         assert!(error.contains("read histogram") && error.contains("line"), "{error}");
     }
 
-    /// What is wrong with a value by a published schema.
+    /// Violations of a published schema by a value.
     fn faults(value: &Value, schema: &str) -> Vec<String> {
         let schema = serde_json::from_str(schema).unwrap();
         let validator = jsonschema::validator_for(&schema).unwrap();

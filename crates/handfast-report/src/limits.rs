@@ -59,7 +59,7 @@ impl TryFrom<Written> for Bound {
     }
 }
 
-/// What is bounded.
+/// Figure that is bounded.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Figure {
     /// A latency in nanoseconds.
@@ -85,7 +85,7 @@ const SERIES: [&str; Series::ALL.len()] = {
     names
 };
 
-/// What can be bounded.
+/// Names of the figures that can be bounded.
 const NAMES: Names = Names {
     kinds: &[],
     times: &SERIES,
@@ -127,17 +127,17 @@ impl Bound {
         self.direction
     }
 
-    /// Whether it is one of failed transactions, as a number or a share.
+    /// Returns true if it is a bound of failed transactions, as a number or a share.
     pub const fn is_errors(&self) -> bool {
         matches!(self.figure, Figure::Errors | Figure::ErrorShare)
     }
 
-    /// Whether it is a latency's.
+    /// Returns true if it is a latency's.
     pub const fn is_latency(&self) -> bool {
         matches!(self.figure, Figure::Latency(..))
     }
 
-    /// Whether it held. A latency without samples has not held, since it is unknown.
+    /// Judges the report by the limit. A latency without samples has not held, since it is unknown.
     pub fn judge(&self, report: &Report) -> Limit {
         let found = self.figure.in_report(report);
         let held = found.is_some_and(|found| match self.direction {

@@ -111,7 +111,7 @@ impl VerdictWord {
         }
     }
 
-    /// Whether a run with this verdict does not describe the target.
+    /// Returns true if a run with this verdict does not describe the target.
     pub const fn says_nothing(self) -> bool {
         matches!(self, Self::GeneratorLimited | Self::PortLimited)
     }

@@ -20,7 +20,7 @@ mod live;
 
 pub use live::LiveMetrics;
 
-/// What every family's name begins with.
+/// Prefix of every family's name.
 const PREFIX: &str = "handfast_load";
 
 /// The family of the latencies.

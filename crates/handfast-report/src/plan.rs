@@ -28,24 +28,24 @@ use crate::series::Series;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Plan {
-    /// What to connect to.
+    /// Target to connect to.
     pub target: Target,
     /// More of them: connections go to each in turn.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub also: Vec<Target>,
-    /// What a transaction does between handshake and close.
+    /// Work of a transaction between handshake and close.
     pub work: Work,
-    /// When transactions begin.
+    /// Model of the load: the times at which transactions begin.
     pub model: Model,
     /// Closed model: the pause between a transaction and the next one on its connection.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub think: Option<Think>,
-    /// What is offered in the handshake, and what is checked.
+    /// Parameters that are offered in the handshake, and the verification of the certificate.
     pub tls: Tls,
     /// Clients of several kinds, each with a share of the connections; empty: all are as `tls` says.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub mix: Vec<Member>,
-    /// Who ends a connection, and how.
+    /// Side that ends a connection, and the way it does.
     pub close: Close,
     /// Closed model and kept connections: the number of open ones. Open model: the most in flight.
     pub connections: u32,
@@ -65,7 +65,7 @@ pub struct Plan {
     pub seed: u64,
 }
 
-/// What to connect to.
+/// Target to connect to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Target {
@@ -73,7 +73,7 @@ pub struct Target {
     pub host: String,
     /// TCP port.
     pub port: u16,
-    /// Whether it speaks HTTP without TLS; `tls` of the plan has no meaning then.
+    /// True if it speaks HTTP without TLS; `tls` of the plan has no meaning then.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub plain: bool,
 }
@@ -100,7 +100,7 @@ pub struct WeightedName {
     pub weight: u32,
 }
 
-/// What a transaction does between handshake and close.
+/// Work of a transaction between handshake and close.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Work {
@@ -112,14 +112,14 @@ pub enum Work {
         send: u64,
         /// Bytes expected back.
         receive: u64,
-        /// Whether what comes back must be what was sent.
+        /// True if the answer must equal the sent bytes.
         echo: bool,
     },
     /// Transfers bytes without a pause until the run ends.
     Bulk {
-        /// Whether we send.
+        /// True to send.
         send: bool,
-        /// Whether we read what the target sends; always read, but only expected when this is set.
+        /// True to expect bytes from the target; they are always read, but only expected when this is set.
         receive: bool,
     },
     /// Handshake, one exchange if `send` is not 0, then idle until the run ends.
@@ -142,7 +142,7 @@ pub enum Work {
         /// The statuses that are no failure.
         #[serde(default, skip_serializing_if = "ExpectedStatuses::is_default")]
         expect: ExpectedStatuses,
-        /// Whether each connection sends the requests in their order, instead of all connections together by weights.
+        /// True if each connection sends the requests in their order, instead of all connections together by weights.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         in_order: bool,
     },
@@ -169,7 +169,7 @@ impl HttpVersion {
     }
 }
 
-/// What is offered in the handshake, and what is checked.
+/// Parameters that are offered in the handshake, and the verification of the certificate.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Tls {
@@ -189,15 +189,15 @@ pub struct Tls {
     pub alpn: Vec<String>,
     /// Client certificate chain and key, PEM files on the worker's machine.
     pub client_certificate: Option<(PathBuf, PathBuf)>,
-    /// How the server's certificate is verified.
+    /// Verification of the server's certificate.
     pub verify: Verify,
     /// Share of handshakes that are to be resumed, 0 to 1.
     pub resume: f64,
-    /// Whether the request goes as 0-RTT data in resumed handshakes whose ticket allows it.
+    /// True to send the request as 0-RTT data in resumed handshakes whose ticket allows it.
     pub early_data: bool,
 }
 
-/// How the server's certificate is verified.
+/// Verification of the server's certificate.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Verify {
@@ -209,7 +209,7 @@ pub enum Verify {
     File(PathBuf),
 }
 
-/// Which side ends a connection, and how.
+/// Side that ends a connection, and the way it does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Close {
@@ -234,7 +234,7 @@ impl Close {
         }
     }
 
-    /// What it means, for the report.
+    /// Explains it, for the report.
     pub const fn sentence(self) -> &'static str {
         match self {
             Self::Notify => "we end first, with close_notify and FIN, and wait for the target's end",
@@ -295,8 +295,7 @@ impl Default for Tls {
 }
 
 impl Plan {
-    /// Whether connections carry exchanges until the run ends, so that a transaction is an exchange and not a
-    /// connection.
+    /// Returns true if connections carry exchanges until the run ends, so that a transaction is an exchange and not a connection.
     pub fn keeps_connections(&self) -> bool {
         self.exchanges.is_none() && matches!(self.work, Work::Exchange { .. } | Work::Http { .. })
     }
@@ -320,7 +319,7 @@ impl Plan {
         self.model.rates(self.duration)
     }
 
-    /// Whether each connection sends the requests in their order.
+    /// Returns true if each connection sends the requests in their order.
     pub fn is_in_order(&self) -> bool {
         matches!(self.work, Work::Http { in_order: true, .. })
     }
@@ -353,7 +352,7 @@ impl Plan {
 }
 
 impl Tls {
-    /// What is offered, in a line: `TLS 1.3, 1.2; groups X25519, secp256r1; suites as the library has them; SNI a.example`.
+    /// Describes the offer in a line: `TLS 1.3, 1.2; groups X25519, secp256r1; suites as the library has them; SNI a.example`.
     pub fn sentence(&self) -> String {
         self.offers(true).join("; ")
     }

@@ -130,7 +130,7 @@ pub struct Thread {
 }
 
 impl Run {
-    /// What was counted in the newest second of the measured part.
+    /// Returns the count of the newest second of the measured part.
     pub fn rate(&self) -> f64 {
         self.rates.last().copied().unwrap_or(0.0)
     }
@@ -152,7 +152,7 @@ impl Run {
 }
 
 impl Latency {
-    /// What these samples say.
+    /// Summarizes these samples.
     pub fn of(name: &str, samples: &Histogram) -> Self {
         let mut latency = Self { name: name.to_owned(), ..Self::default() };
         if !samples.is_empty() {

@@ -1,4 +1,4 @@
-//! What `handfast speed` found: the data, its schema's version, and its JSON; `text.rs` is for people.
+//! Results of `handfast speed`: the data, its schema's version, and its JSON; `text.rs` is for people.
 //!
 //! In: a [`SpeedReport`]. Out: JSON, text; and a report again from its JSON.
 
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 pub use text::to_text;
 
-/// What the JSON form calls itself. It changes when a reader of the old one would misunderstand the new one.
+/// Name and version of the JSON form. It changes when a reader of the old one would misunderstand the new one.
 pub const SCHEMA: &str = "handfast-speed/1";
 
 /// Everything that was found.
@@ -22,7 +22,7 @@ pub struct SpeedReport {
     pub schema: String,
     /// Name and version of the program.
     pub program: String,
-    /// When it began, RFC 3339.
+    /// Start time, RFC 3339.
     pub started: String,
     /// The processor's name, as far as it is known.
     pub cpu: String,
@@ -44,7 +44,7 @@ pub struct SpeedReport {
     pub limit: Option<Limit>,
     /// With `--compare openssl`.
     pub compared: Option<Compared>,
-    /// What the reader should know of this run.
+    /// Notes for the reader of this run.
     pub notes: Vec<String>,
 }
 
@@ -53,11 +53,11 @@ pub struct SpeedReport {
 pub struct Missing {
     /// As the kernel calls it.
     pub name: String,
-    /// What it would change, in a few words.
+    /// Effect that it would have, in a few words.
     pub cost: String,
 }
 
-/// What a single operation does.
+/// Kind of a single operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum What {
@@ -89,7 +89,7 @@ pub struct Time {
 }
 
 impl Time {
-    /// How many fit a second.
+    /// Returns the number that fit a second.
     pub fn per_second(self) -> f64 {
         if self.ns > 0.0 { 1e9 / self.ns } else { 0.0 }
     }
@@ -98,26 +98,26 @@ impl Time {
 /// One operation's time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Operation {
-    /// What is done.
+    /// Kind of the operation.
     pub what: What,
-    /// With which algorithm.
+    /// Its algorithm.
     pub name: String,
     /// To how many bytes; `None` where that is no question.
     pub bytes: Option<u32>,
     /// On one core.
     pub time: Time,
-    /// How many a second.
+    /// Operations a second.
     pub per_second: f64,
     /// On all cores at once; `None` when it was not measured.
     pub all_cores: Option<AllCores>,
 }
 
-/// What all cores do at once, each for itself.
+/// Rate of all cores at once, each for itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct AllCores {
-    /// How many a second, all together.
+    /// Operations a second, all together.
     pub per_second: f64,
-    /// How many times one core's.
+    /// Multiple of one core's rate.
     pub factor: f64,
 }
 
@@ -141,7 +141,7 @@ pub struct Handshake {
 /// A part of a sum.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Term {
-    /// What takes it.
+    /// Name of the part that takes the time.
     pub name: String,
     /// **Units**: nanoseconds.
     pub ns: f64,
@@ -150,7 +150,7 @@ pub struct Term {
 /// A handshake as a sum.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Prediction {
-    /// Which handshake, for people.
+    /// Name of the handshake, for people.
     pub name: String,
     /// Kind of the server's key; `None`: resumed.
     pub certificate: Option<String>,
@@ -158,7 +158,7 @@ pub struct Prediction {
     pub file: Option<String>,
     /// The group.
     pub group: String,
-    /// What it takes.
+    /// Terms of its time.
     pub terms: Vec<Term>,
     /// The sum of the terms.
     pub ns: f64,
@@ -166,9 +166,9 @@ pub struct Prediction {
     pub per_second: f64,
     /// The same handshake measured in memory; `None` when it was not.
     pub measured_ns: Option<f64>,
-    /// Whether `the rest` was taken from this very measurement, so that it says nothing about the arithmetic.
+    /// True if `the rest` was taken from this very measurement, so that it proves nothing about the arithmetic.
     pub basis: bool,
-    /// Whether it is the fastest of its kind.
+    /// True if it is the fastest of its kind.
     pub best: bool,
 }
 
@@ -187,7 +187,7 @@ pub struct Bulk {
     pub bytes_per_second: f64,
 }
 
-/// What no proxy made of this library and these sockets can fall below.
+/// Lower limit of the cost of any proxy that is made of this library and these sockets.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Limit {
     /// Bytes each way in a transaction.
@@ -196,7 +196,7 @@ pub struct Limit {
     pub relay: Relay,
     /// Transactions.
     pub transactions: Vec<Transaction>,
-    /// A bare relay's CPU time for one more exchange on a connection that stands. **Units**: nanoseconds.
+    /// A bare relay's CPU time for one more exchange on an open connection. **Units**: nanoseconds.
     pub relay_exchange_ns: f64,
     /// The library's for one.
     pub library_exchange_ns: f64,
@@ -219,7 +219,7 @@ pub struct Relay {
     pub time: Time,
     /// Share of the time in which the relay's thread had work, in the rounds that counted.
     pub busy: f64,
-    /// Whether relay and peers shared a CPU in the rounds that counted.
+    /// True if relay and peers shared a CPU in the rounds that counted.
     pub one_cpu: bool,
 }
 
@@ -250,9 +250,9 @@ pub struct Compared {
 /// One operation of both.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ComparedRow {
-    /// What is done.
+    /// Kind of the operation.
     pub what: What,
-    /// With which algorithm.
+    /// Its algorithm.
     pub name: String,
     /// To how many bytes.
     pub bytes: Option<u32>,

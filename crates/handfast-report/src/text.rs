@@ -23,10 +23,10 @@ const RULE: usize = 100;
 /// The same where there is no terminal.
 const RULE_IN_A_PIPE: usize = 72;
 
-/// How it may look.
+/// Style of the output.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Style {
-    /// Whether to use ANSI colours: a terminal, and no NO_COLOR.
+    /// True to use ANSI colours: a terminal, and no NO_COLOR.
     pub color: bool,
     /// The terminal's columns, at which sentences are wrapped; `None`: nowhere, as in a pipe. A row of a table stays whole, and so
     /// does the command, which is to be pasted.
@@ -73,7 +73,7 @@ enum Ink {
     Faint,
 }
 
-/// What was written so far.
+/// Text so far, and its style.
 struct Page {
     text: String,
     style: Style,

@@ -19,7 +19,7 @@ const TAKEN: f64 = 0.97;
 /// Share of p99 that p99 of the lag is from which p99 is not the target's.
 const MOSTLY_LAG: f64 = 0.5;
 
-/// What a report's verdict means for its reader.
+/// Explains a report's verdict to its reader.
 pub(crate) fn meaning(report: &Report) -> &'static str {
     let totals = &report.totals;
     match report.verdict.word {
@@ -59,7 +59,7 @@ pub(crate) fn meaning(report: &Report) -> &'static str {
     }
 }
 
-/// Whether p99 of what was timed from the intended start is mostly the lateness of the start.
+/// Returns true if p99 of the times from the intended start is mostly the lateness of the start.
 fn is_mostly_lag(report: &Report) -> bool {
     let p99 = |name: &str| {
         let series = report.series.iter().find(|series| series.name == name)?;
@@ -82,7 +82,7 @@ pub(crate) fn main_series(report: &Report) -> Option<&Series> {
     exact.or_else(|| candidates.iter().find_map(named)).or(report.series.first())
 }
 
-/// What a step's name means.
+/// Explains a step's name.
 pub(crate) fn step(name: &str) -> &'static str {
     match name {
         "connect" => "from dialling to an established TCP connection",
@@ -125,7 +125,7 @@ pub(crate) fn per_second(value: f64) -> String {
     rate(value).trim_end_matches("/s").to_owned()
 }
 
-/// What was done: pairs of a word and a sentence, in the order in which one asks.
+/// Describes the run: pairs of a word and a sentence, in the order in which a reader asks for them.
 pub(crate) fn done(report: &Report) -> Vec<(&'static str, String)> {
     let plan = report.plan();
     // The model has a separate row.
@@ -141,7 +141,7 @@ pub(crate) fn done(report: &Report) -> Vec<(&'static str, String)> {
     facts
 }
 
-/// Whether the target was plain HTTP, so that there were no handshakes.
+/// Returns true if the target was plain HTTP, so that there were no handshakes.
 pub(crate) fn is_plain(report: &Report) -> bool {
     report.plan().is_some_and(|plan| plan.target.plain)
 }
@@ -208,7 +208,7 @@ fn model(report: &Report, plan: &Plan) -> String {
     }
 }
 
-/// What was agreed, the most frequent first.
+/// Agreed parameters, the most frequent first.
 fn agreed(report: &Report) -> String {
     let mut agreed: Vec<(&String, u64)> =
         report.mix.agreed.iter().map(|(what, count)| (what, *count)).collect();
@@ -277,7 +277,7 @@ pub(crate) fn gauge(report: &Report, of: fn(&Second) -> f64) -> Option<(f64, f64
     (number > 0.0).then(|| (sum / number, most))
 }
 
-/// How the generator fared, in sentences.
+/// Describes the load of the generator, in sentences.
 pub(crate) fn health(report: &Report) -> Vec<String> {
     let mut lines = Vec::new();
     let figures = |of| {
@@ -327,7 +327,7 @@ pub(crate) fn examples(report: &Report, row: &ErrorRow) -> Vec<String> {
     examples
 }
 
-/// What to type to have the same choices again: the command, with the seed that was drawn for it.
+/// Command line that repeats the run with the same choices: the command, with the seed that was drawn for it.
 pub(crate) fn again(report: &Report) -> String {
     let command = &report.manifest.command;
     let has = |option: &str| {

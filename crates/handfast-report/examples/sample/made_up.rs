@@ -379,7 +379,7 @@ fn search() -> Search {
     }
 }
 
-/// What the proxy that was the target had counted.
+/// Sample counters of the proxy that was the target.
 fn both_ends() -> BothEnds {
     let part = |(name, ns, share): (&str, f64, f64)| TimePart { name: name.to_owned(), ns, share };
     let parts = [

@@ -1,4 +1,4 @@
-//! What a proxy counted: numbers and seconds of connections.
+//! Counters of a proxy: numbers and seconds of connections.
 
 use super::Seen;
 
@@ -8,7 +8,7 @@ const PHASES: usize = 4;
 /// Durations: how many, and their sum in seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Sum {
-    /// How many.
+    /// Number of durations.
     pub count: u64,
     /// Their sum.
     pub seconds: f64,
@@ -41,7 +41,7 @@ pub struct Handshakes {
     pub phases: [Sum; PHASES],
 }
 
-/// What a proxy had counted at one moment, or between two.
+/// Counters of a proxy at one moment, or their increase between two.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Counted {
     /// Connections accepted, of all services.
@@ -55,7 +55,7 @@ pub struct Counted {
 }
 
 impl Counted {
-    /// Whether the proxy has counted all measured handshakes since `before`: a client ends a handshake before the proxy does.
+    /// Returns true if the proxy has counted all measured handshakes since `before`: a client ends a handshake before the proxy does.
     pub fn covers(&self, before: &Self, seen: &Seen) -> bool {
         let since = |kind: usize| self.kinds[kind].total.count.saturating_sub(before.kinds[kind].total.count);
         self.accepted.saturating_sub(before.accepted) >= seen.connections

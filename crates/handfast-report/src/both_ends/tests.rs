@@ -1,8 +1,8 @@
-//! What is explained, and what is refused.
+//! Comparisons that are explained, and those that are refused.
 
 use super::*;
 
-/// What a proxy counted with so many connections, each with a full handshake: seconds of each step times the number.
+/// Counters of a proxy with this number of connections, each with a full handshake: seconds of each step times the number.
 fn status(connections: u64, backend: f64) -> Counted {
     let sum = |each: f64| Sum { count: connections, seconds: each * connections as f64 };
     let phases = [0.001, 0.002, 0.030, 0.0005].map(sum);

@@ -17,12 +17,12 @@ use crate::plan::{Header, Model, Plan, Request, Stage, Tls, Verify, Work};
 /// Most sentences about one part, so that two completely different jobs do not fill the screen.
 const MOST: usize = 12;
 
-/// What differs.
+/// Differences between the runs' settings.
 #[derive(Debug, Default)]
 pub(super) struct Differences {
-    /// Why nothing can be compared.
+    /// Reasons why nothing can be compared.
     pub(super) reasons: Vec<String>,
-    /// What may explain a difference.
+    /// Differences that may explain a difference of the figures.
     pub(super) warnings: Vec<String>,
 }
 

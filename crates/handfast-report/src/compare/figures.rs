@@ -29,7 +29,7 @@ pub(super) struct Figure {
     pub(super) a: Vec<f64>,
     /// Each run of B.
     pub(super) b: Vec<f64>,
-    /// Whether it may decide.
+    /// True if it may decide.
     pub(super) decides: bool,
     /// Only for a deciding figure that every run has.
     pub(super) found: Option<Comparison>,
@@ -44,7 +44,7 @@ pub(super) enum Unit {
 }
 
 impl Unit {
-    /// Whether more is better.
+    /// Returns true if more is better.
     pub(super) fn more_is_better(self) -> bool {
         self != Self::Nanoseconds
     }
@@ -88,7 +88,7 @@ impl Figure {
     }
 }
 
-/// Whether every run found its target's limit.
+/// Returns true if every run found its target's limit.
 pub(super) fn all_at_their_limit(sides: &Sides<'_>) -> bool {
     sides.runs().all(|report| report.verdict.word == VerdictWord::TargetLimited)
 }

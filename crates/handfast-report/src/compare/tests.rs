@@ -1,4 +1,4 @@
-//! Whether differences are found, named, and told from chance.
+//! Tests that differences are found, named, and distinguished from chance.
 
 use std::sync::OnceLock;
 

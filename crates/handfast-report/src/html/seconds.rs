@@ -18,9 +18,9 @@ pub(super) const COLUMNS: usize = 600;
 
 /// One or more neighbouring seconds.
 pub(super) struct Column {
-    /// Where it begins, in seconds since the start.
+    /// Begin, in seconds since the start.
     pub(super) from: f64,
-    /// Where it ends.
+    /// End, in seconds since the start.
     pub(super) to: f64,
     /// Samples of the main series.
     pub(super) main: Histogram,
@@ -33,7 +33,7 @@ pub(super) struct Column {
     starved: f64,
     machine: f64,
     missing: bool,
-    /// Whether it belongs to the measured part: in the second after it, only pending transactions end.
+    /// True if it belongs to the measured part: in the second after it, only pending transactions end.
     measured: bool,
 }
 
@@ -77,7 +77,7 @@ impl Column {
     }
 }
 
-/// What is drawn as the run's rate: title, name of the line, how to read it, the figure of a moment, and how it is shown.
+/// Chart of the run's rate: title, name of the line, how to read it, the figure of a moment, and the form of its values.
 struct Rated {
     title: &'static str,
     name: &'static str,
@@ -125,7 +125,7 @@ pub(super) fn columns(report: &Report) -> Vec<Column> {
     columns
 }
 
-/// Where the axis of time ends.
+/// End of the time axis.
 pub(super) fn reach(columns: &[Column]) -> f64 {
     columns.last().map_or(1.0, |column| column.to).max(1.0)
 }

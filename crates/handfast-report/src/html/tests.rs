@@ -1,4 +1,4 @@
-//! What a page must be: whole, escaped, alone.
+//! Requirements for a page: complete, escaped, self-contained.
 
 use super::*;
 use crate::made_up;

@@ -97,7 +97,7 @@ impl LiveMetrics {
     }
 }
 
-/// What each kind of client did, or each request.
+/// Writes the counters and latencies of each kind of client, or of each request.
 fn parts(to: &mut Exposition, what: &'static str, sums: &[Part], last: &[Part]) {
     if sums.is_empty() {
         return;

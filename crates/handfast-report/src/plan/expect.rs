@@ -81,12 +81,12 @@ impl ExpectedStatuses {
         words.collect::<Result<_, _>>().map(Self)
     }
 
-    /// Whether an answer with this status is no failure.
+    /// Returns true if an answer with this status is no failure.
     pub fn accepts(&self, status: u16) -> bool {
         self.0.iter().any(|expected| expected.is(status))
     }
 
-    /// Whether these are the statuses that are expected unless the user says otherwise.
+    /// Returns true if these are the statuses that are expected unless the user requests others.
     pub fn is_default(&self) -> bool {
         *self == Self::default()
     }

@@ -1,4 +1,4 @@
-//! When transactions begin: each connection after its last one, or at a rate that follows stages.
+//! Start times of transactions: on each connection after its last one, or at a rate that follows stages.
 //!
 //! In: a model and the duration of the run. Out: [`Rates`]: the rate at a moment, how many starts are due until then, and when
 //! a start is due.
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// When transactions begin.
+/// Model of the load: the times at which transactions begin.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(from = "Written", into = "Written")]
 pub enum Model {
@@ -17,7 +17,7 @@ pub enum Model {
     Open {
         /// The rate over the run; at least one.
         stages: Vec<Stage>,
-        /// How starts are spaced.
+        /// Spacing of the starts.
         arrivals: Arrivals,
     },
 }
@@ -34,7 +34,7 @@ pub struct Stage {
     pub share: f64,
 }
 
-/// How arrivals are spaced.
+/// Spacing of the arrivals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Arrivals {
@@ -89,7 +89,7 @@ impl From<Written> for Model {
 }
 
 impl Stage {
-    /// Whether the rate stays the same.
+    /// Returns true if the rate stays the same.
     pub fn is_even(&self) -> bool {
         self.from.to_bits() == self.to.to_bits()
     }
@@ -125,7 +125,7 @@ impl Model {
         }
     }
 
-    /// How starts are spaced; `None` in the closed model.
+    /// Spacing of the starts; `None` in the closed model.
     pub const fn arrivals(&self) -> Option<Arrivals> {
         match self {
             Self::Open { arrivals, .. } => Some(*arrivals),
@@ -144,9 +144,9 @@ pub struct Rates {
 /// A stage with its place in the run.
 #[derive(Clone, Copy, Debug)]
 pub struct Piece {
-    /// When it begins.
+    /// Begin of the stage, in seconds since the start of the run.
     pub begin: f64,
-    /// How long it lasts.
+    /// Duration of the stage, in seconds.
     pub length: f64,
     /// The rate at its start.
     pub from: f64,
@@ -171,7 +171,7 @@ impl Piece {
         f64::midpoint(self.from, self.at(seconds)) * seconds
     }
 
-    /// When this many of its starts are due: where `from t + (to − from) t² / 2 length` reaches them.
+    /// Time at which this many of its starts are due: where `from t + (to − from) t² / 2 length` reaches them.
     fn when(&self, starts: f64) -> f64 {
         if starts <= 0.0 {
             return 0.0;
@@ -228,7 +228,7 @@ impl Rates {
         (self.due(self.duration).round() as u64).max(1)
     }
 
-    /// When this many starts are due, a fraction too; at the end of the run for more than there are.
+    /// Time at which this many starts are due, a fraction too; the end of the run for more than there are.
     pub fn when(&self, starts: f64) -> f64 {
         let reaches = |piece: &&Piece| piece.before + piece.due(piece.length) > starts;
         let piece = self.pieces.iter().find(reaches);

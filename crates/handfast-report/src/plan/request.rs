@@ -30,11 +30,11 @@ pub struct Request {
 pub struct Take {
     /// Its name.
     pub name: String,
-    /// Where it is.
+    /// Place of the value in an answer.
     pub from: Source,
 }
 
-/// Where a value is in an answer.
+/// Place of a value in an answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Source {
@@ -95,7 +95,7 @@ impl fmt::Debug for Header {
 }
 
 impl Header {
-    /// Whether reports omit its value: decided by its name.
+    /// Returns true if reports omit its value: decided by its name.
     pub fn is_secret(&self) -> bool {
         is_secret(&self.name)
     }
@@ -107,7 +107,7 @@ impl Header {
     }
 }
 
-/// Whether a header of this name usually carries a secret.
+/// Returns true if a header of this name usually carries a secret.
 pub fn is_secret(name: &str) -> bool {
     const WORDS: [&str; 10] = [
         "auth",
@@ -141,12 +141,13 @@ impl Request {
         format!("{} {}", self.method, self.path)
     }
 
-    /// Whether it is sent with a length although it has no body: RFC 9110 §8.6 wants that of methods that usually have one.
+    /// Returns true if it is sent with a length although it may have no body: RFC 9110 §8.6 requires that
+    /// of methods that usually have one.
     pub fn says_its_length(&self) -> bool {
         self.body.is_some() || self.has_usually_a_body()
     }
 
-    /// Whether requests with this method usually have a body.
+    /// Returns true if requests with this method usually have a body.
     pub fn has_usually_a_body(&self) -> bool {
         matches!(self.method.as_str(), "POST" | "PUT" | "PATCH")
     }

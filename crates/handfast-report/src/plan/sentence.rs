@@ -1,4 +1,4 @@
-//! What a run did, in one sentence for people.
+//! Describes a run in one sentence for people.
 //!
 //! In: a plan. Out: `connect, TLS handshake, send 4 KiB, receive 4 KiB (echo), close; closed loop, 32 connections,
 //! 10 s`.
@@ -113,7 +113,7 @@ fn seconds(seconds: f64) -> String {
     format!("{} s", text.trim_end_matches('0').trim_end_matches('.'))
 }
 
-/// What a request has beyond method and path, in words: ` with content-type, authorization and a body of 12 bytes`.
+/// Describes the parts of a request beyond method and path: ` with content-type, authorization and a body of 12 bytes`.
 fn beyond(request: &Request) -> String {
     let mut parts: Vec<String> = request.headers.iter().map(|header| header.name.clone()).collect();
     parts.extend(request.body.as_ref().map(|body| match body {

@@ -100,7 +100,7 @@ pub(super) fn bytes_rate(per_second: f64) -> String {
     }
 }
 
-/// Which handshake.
+/// Name of a handshake, for people.
 pub(super) fn name_of(certificate: Option<&str>, group: &str) -> String {
     match certificate {
         Some(kind) => format!("full {kind} {group}"),

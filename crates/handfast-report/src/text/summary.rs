@@ -14,7 +14,7 @@ const MOST: usize = 3;
 /// The steps that answer how long a client waits, and where.
 const STEPS: [&str; 4] = ["connect", "handshake", "first-byte", "total"];
 
-/// What most readers want to know of a run; [`super::to_text`] has everything.
+/// Summarizes a run for most readers; [`super::to_text`] has everything.
 pub fn to_summary(report: &Report, style: Style) -> String {
     let page = || Page { text: String::new(), style };
     let (mut head, mut tail) = (page(), page());

@@ -67,7 +67,7 @@ pub(super) fn members(report: &Report, page: &mut Page) {
     }
 }
 
-/// What each end took of a connection's time.
+/// Writes the time of each end in a connection.
 pub(super) fn both_ends(report: &Report, page: &mut Page) {
     let Some(both) = &report.both_ends else { return };
     page.section("Both ends");

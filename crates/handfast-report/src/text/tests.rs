@@ -1,4 +1,4 @@
-//! What a person must find in the text, and where.
+//! Tests of facts that a person must find in the text, and of their places.
 
 use super::*;
 use crate::made_up;

@@ -1,4 +1,4 @@
-//! What came out, in a few lines or tiles: of a run that is judged by its transactions, its bytes, or what stood.
+//! Results in a few lines or tiles: of a run that is judged by its transactions, its bytes, or its open connections.
 //!
 //! In: a report. Out: sentences for the text, figures with their names for the page.
 
@@ -7,19 +7,19 @@ use crate::model::Report;
 use crate::plan::Work;
 use crate::units::{bytes, count, nanos, rate, share};
 
-/// What a run is about.
+/// Kind of a run, by the figures that it is judged by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RunKind {
     /// Transactions a second, and how long they took.
     Transactions,
     /// Bytes a second, on open connections.
     Bulk,
-    /// How many connections stand.
+    /// Number of open connections.
     Idle,
 }
 
 impl RunKind {
-    /// What the run's plan says; without one, transactions.
+    /// Returns the kind by the run's plan; without one, transactions.
     pub(crate) fn of(report: &Report) -> Self {
         match report.plan().map(|plan| &plan.work) {
             Some(Work::Bulk { .. }) => Self::Bulk,
@@ -29,16 +29,16 @@ impl RunKind {
     }
 }
 
-/// What became of connections that were to stand idle.
+/// Outcome of connections that were to stay open and idle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stood {
-    /// As many were wanted.
+    /// Requested number.
     pub(crate) wanted: u64,
-    /// They stood when the measured part ended.
+    /// Connections that were open when the measured part ended.
     pub(crate) at_end: u64,
-    /// They stood, and were gone before the end.
+    /// Connections that were opened, and were gone before the end.
     pub(crate) lost: u64,
-    /// They were tried, and never stood.
+    /// Connections that were tried, and never opened.
     pub(crate) refused: u64,
 }
 
@@ -97,7 +97,7 @@ pub(crate) fn in_a_line(report: &Report) -> String {
     format!("{}: {}", report.verdict.word.name(), parts.join("; "))
 }
 
-/// How many of the limits did not hold, when any did not.
+/// Reports the number of limits that did not hold, if there are any.
 pub(crate) fn missed(report: &Report) -> Option<String> {
     let missed = report.limits.iter().filter(|limit| !limit.held).count();
     (missed > 0).then(|| format!("{missed} of {} limits did not hold", report.limits.len()))

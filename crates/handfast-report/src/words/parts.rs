@@ -6,11 +6,11 @@ use super::percentile;
 use crate::model::{Member, Request, Series};
 use crate::units::{count, nanos, plain, share};
 
-/// What stands above the rows of [`member`].
+/// Headings of the columns of [`member`].
 pub(crate) const MEMBER_COLUMNS: [&str; 9] =
     ["client", "share", "connections", "failed", "resumed", "handshake p50", "p99", "total p50", "p99"];
 
-/// What stands above the rows of [`request`].
+/// Headings of the columns of [`request`].
 pub(crate) const REQUEST_COLUMNS: [&str; 8] =
     ["request", "share", "done", "failed", "exchange p50", "p99", "p99.9", "max"];
 
@@ -45,7 +45,7 @@ pub(crate) fn member(member: &Member) -> Vec<String> {
     row
 }
 
-/// What a kind of client offered and what came of it.
+/// Describes the offer of a kind of client, and the agreed parameters.
 pub(crate) fn member_offers(member: &Member) -> String {
     let mut agreed: Vec<(&String, u64)> = member.agreed.iter().map(|(what, count)| (what, *count)).collect();
     agreed.sort_by_key(|(what, count)| (std::cmp::Reverse(*count), *what));
