@@ -1,4 +1,5 @@
-//! What to change, by how much it saves, each with how that is known. In: a report without advice. Out: advice, and notes. Pure.
+//! Advice for changes, sorted by the time that they save, each with its evidence. In: a report without
+//! advice. Out: advice, and notes. Pure.
 
 use handfast_text::units;
 
@@ -154,8 +155,8 @@ fn nagle(report: &Report) -> Option<Advice> {
     )
 }
 
-/// What a full handshake costs the server more than a resumed one: signature and certificate. The least of each: what a busy machine adds
-/// by chance is not the key's fault.
+/// Additional server time of a full handshake compared with a resumed one: signature and certificate. The least of each: time that a busy
+/// machine adds by chance is not the key's fault.
 fn signing(report: &Report) -> Option<f64> {
     let resumed = report.resumed.as_ref().filter(|resumed| resumed.as_asked == resumed.count)?;
     Some(report.full.server_ms.min - resumed.server_ms.min)

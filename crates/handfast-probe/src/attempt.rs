@@ -31,11 +31,11 @@ pub(crate) struct Ask<'a> {
     pub(crate) early: bool,
     /// A request, and how often it is made.
     pub(crate) request: Option<(&'a [u8], u32)>,
-    /// How long one step may take.
+    /// Timeout of one step.
     pub(crate) timeout: Duration,
     /// The number of tickets to wait for, and for how long beyond a round trip.
     pub(crate) tickets: (usize, Duration),
-    /// Whether to read the chain, and to observe how the server closes.
+    /// True to read the chain, and to observe how the server closes.
     pub(crate) look: bool,
     /// The counters that it is added to.
     pub(crate) tally: &'a Tally,
@@ -47,11 +47,11 @@ pub(crate) struct Attempt {
     /// Our address.
     pub(crate) local: Option<SocketAddr>,
     pub(crate) connected: f64,
-    /// When TLS could begin, and the number of round trips before it besides TCP's.
+    /// Time at which TLS could begin, and the number of round trips before it besides TCP's.
     pub(crate) begun: f64,
     pub(crate) starttls_trips: u32,
     pub(crate) secured: f64,
-    /// When the request had gone, each response's first byte came, and the first one was complete.
+    /// Times at which the request was sent, the first response's first byte came, and the first response was complete.
     pub(crate) requested: Option<f64>,
     pub(crate) first_byte: Option<f64>,
     pub(crate) complete: Option<f64>,
@@ -68,7 +68,7 @@ pub(crate) struct Attempt {
     pub(crate) hello_segments: u32,
     /// From the hello on.
     pub(crate) turns: Vec<Turn>,
-    /// When the handshake was over.
+    /// Counts at the end of the handshake.
     pub(crate) counts: Counts,
     pub(crate) chain: Vec<Shown>,
     pub(crate) head: Option<Head>,
@@ -76,7 +76,7 @@ pub(crate) struct Attempt {
     pub(crate) closing: Option<Closing>,
 }
 
-/// How the server closed, after a clean close on our side.
+/// Way in which the server closed, after a clean close on our side.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Closing {
     /// It sent close_notify.
@@ -126,7 +126,7 @@ impl Attempt {
         Some(self.turns.iter().map(|turn| turn.round_trips_until(until)).sum())
     }
 
-    /// How long the server was busy in the handshake.
+    /// Time for which the server was busy in the handshake.
     pub(crate) fn think(&self) -> f64 {
         self.handshake().map(|turn| turn.think_ms).sum()
     }

@@ -69,7 +69,7 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     TOPICS.iter().map(|topic| topic.0)
 }
 
-/// What a topic means.
+/// Explains a topic.
 ///
 /// **Errors**: there is no such topic; which one may be meant.
 pub fn explain(topic: &str) -> Result<String, String> {

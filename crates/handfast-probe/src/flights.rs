@@ -15,17 +15,17 @@ pub use handfast_leg::blocking::Seen;
 /// A part of an answer without a longer break.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Burst {
-    /// When its first bytes came.
+    /// Time of its first bytes.
     pub first_ms: f64,
-    /// When its last bytes came.
+    /// Time of its last bytes.
     pub last_ms: f64,
-    /// How much.
+    /// Number of its bytes.
     pub bytes: usize,
-    /// Why it did not come with what was before it.
+    /// Reason why it did not come with the burst before it.
     pub because: Because,
 }
 
-/// Why a burst begins.
+/// Reason for the start of a burst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Because {
     /// It is the answer to our bytes.
@@ -41,19 +41,19 @@ pub enum Because {
 /// Bytes of ours, and the answer to them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Turn {
-    /// When our bytes were sent.
+    /// Time at which our bytes were sent.
     pub said_ms: f64,
     /// The number of our bytes.
     pub said_bytes: usize,
     /// The answer; empty when none came.
     pub bursts: Vec<Burst>,
-    /// How long the server was busy before its first byte, without the network's time.
+    /// Time for which the server was busy before its first byte, without the network's time.
     pub think_ms: f64,
-    /// How that is known.
+    /// Source of that time.
     pub known: Known,
 }
 
-/// How a server's time is known.
+/// Source of a server's time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Known {
     /// From its kernel's acknowledgement of our bytes to its first byte: the network's time cancels out.
@@ -80,12 +80,12 @@ impl Turn {
         self.bursts.iter().filter(counted).count() as u32
     }
 
-    /// When the first byte of the answer came.
+    /// Time of the answer's first byte.
     pub fn first_ms(&self) -> Option<f64> {
         self.bursts.first().map(|burst| burst.first_ms)
     }
 
-    /// When the last byte of the answer came.
+    /// Time of the answer's last byte.
     pub fn last_ms(&self) -> Option<f64> {
         self.bursts.last().map(|burst| burst.last_ms)
     }
@@ -97,11 +97,11 @@ const SHORTEST_MS: f64 = 0.2;
 const BREAK: f64 = 0.5;
 /// Bytes that come before this share of a round trip are no answer to our last bytes.
 const SOONEST: f64 = 0.7;
-/// What was held by a window comes after this share of a round trip at the earliest, and at the latest. The later bound leaves room for an
-/// acknowledgement that was delayed behind a second segment.
+/// Bytes that a window held back come after this share of a round trip at the earliest, and at the latest. The later bound leaves room
+/// for an acknowledgement that was delayed behind a second segment.
 const WINDOW: (f64, f64) = (0.75, 1.6);
-/// What Nagle's algorithm held comes after this share of a round trip at the earliest, and at the latest. A server that happens to
-/// compute for one round trip looks the same, so the bounds are narrower.
+/// Bytes that Nagle's algorithm held back come after this share of a round trip at the earliest, and at the latest. A server that happens
+/// to compute for one round trip looks the same, so the bounds are narrower.
 const NAGLE: (f64, f64) = (0.9, 1.3);
 /// Segments of the usual initial window, less one that need not be full (RFC 6928): fewer do not fill it.
 const USUAL_WINDOW: usize = 9;
@@ -184,7 +184,7 @@ pub fn turns(seen: &[Seen], rtt_ms: f64, segment: SegmentSize) -> Vec<Turn> {
     turns
 }
 
-/// How much of the longest flight came before the server had to wait, and whether it had to.
+/// Bytes of the longest flight that came before the server had to wait, and whether it had to.
 pub(crate) fn before_waiting<'t>(turns: impl Iterator<Item = &'t Turn>) -> (usize, bool) {
     let longest = turns.max_by_key(|turn| turn.bytes());
     let bursts = longest.map_or(&[][..], |turn| &turn.bursts);
@@ -199,7 +199,7 @@ struct Times {
     acknowledged: Option<f64>,
 }
 
-/// How long a server was busy before its first byte.
+/// Time for which a server was busy before its first byte, and the source of that time.
 fn think(times: Times, first_ms: f64, rtt_ms: f64) -> (f64, Known) {
     /// An acknowledgement later than this came with the answer, or was delayed (40 ms and more, RFC 9293 §3.8.6.3).
     const PROMPT_MS: f64 = 2.0;

@@ -116,7 +116,7 @@ fn timers(report: &Report) -> Markup {
     wide("Timers, as curl names them", &table.draw())
 }
 
-/// Where the handshake's time went, and what a resumed one takes.
+/// Table of the parts of the handshake's time, and of a resumed one.
 fn parts(report: &Report) -> Markup {
     let mut table = Table::new("Parts of the handshake", "part|share of the time|#time|#share");
     for (part, colour) in rows::parts(report).iter().zip(["blue", "orange", "teal", "blue"]) {

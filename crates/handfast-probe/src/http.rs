@@ -59,12 +59,12 @@ impl Response {
         Self { head: Head::default(), body_bytes: 0, part: Part::Head, kept: Vec::new() }
     }
 
-    /// Whether all of it is here.
+    /// Returns true if it is complete.
     pub(crate) fn is_over(&self) -> bool {
         self.part == Part::Over
     }
 
-    /// Whether its end is the connection's.
+    /// Returns true if its end is the connection's.
     pub(crate) fn ends_with_connection(&self) -> bool {
         self.part == Part::UntilEnd
     }

@@ -8,7 +8,7 @@ use handfast_text::bound::{BoundError, Names, Statistic, Value};
 
 use crate::report::{Kind, LimitReport, Report, Spread};
 
-/// What can be bounded. People who know curl write `time_` in front.
+/// Names of the figures that can be bounded. Users of curl may write `time_` in front.
 const NAMES: Names = Names {
     kinds: &["resumed"],
     times: &[
@@ -49,7 +49,7 @@ impl Limit {
         Ok(Self { text: text.to_owned(), resumed, figure, statistic, most })
     }
 
-    /// Whether it needs a request to be made.
+    /// Returns true if it needs a request to be made.
     pub fn needs_request(&self) -> bool {
         matches!(self.figure, "pretransfer" | "starttransfer" | "total")
     }

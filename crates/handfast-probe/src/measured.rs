@@ -1,4 +1,4 @@
-//! What to measure of one target, and the raw results of its connections.
+//! Requested measurements of one target, and the raw results of its connections.
 
 use std::net::SocketAddr;
 use std::time::{Duration, SystemTime};
@@ -13,25 +13,25 @@ use crate::page::Page;
 use crate::target::{Family, Target};
 use crate::trouble::Trouble;
 
-/// What is to be measured.
+/// Requested measurements.
 #[derive(Clone, Debug)]
 pub struct Wanted {
     /// The target.
     pub target: Target,
-    /// Which of its addresses.
+    /// Family of the addresses to use.
     pub family: Family,
-    /// How many connections of each kind; at least one.
+    /// Number of connections of each kind; at least one.
     pub runs: usize,
-    /// How long one step of a connection may take.
+    /// Timeout of one step of a connection.
     pub timeout: Duration,
-    /// What is offered, and how the certificate is verified. SNI and the name to verify are the target's where
+    /// Settings of the handshake, and of the verification of the certificate. SNI and the name to verify are the target's where
     /// `server_name` is `None` and `sni` is true.
     pub settings: ClientSettings,
-    /// Whether a name is sent at all.
+    /// True to send a name at all.
     pub sni: bool,
     /// Requests on one connection, where the target is a URL.
     pub requests: u32,
-    /// Whether early data is tried too, where the target is a URL.
+    /// True to try early data too, where the target is a URL.
     pub early_data: bool,
     /// The longest time to keep a connection open, where the target is a URL.
     pub keep_alive: Option<Duration>,
@@ -56,7 +56,7 @@ pub(crate) struct Measured {
     pub(crate) resumed: Vec<Attempt>,
     pub(crate) early: Vec<Attempt>,
     pub(crate) failed: Vec<Trouble>,
-    /// Why the certificate was refused; `None`: it was not verified, or is good.
+    /// Reason why the certificate was refused; `None`: it was not verified, or is good.
     pub(crate) distrust: Option<String>,
     pub(crate) ticket: Option<handfast_tls::client::observed::Ticket>,
     pub(crate) staple: usize,

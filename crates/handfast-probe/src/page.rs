@@ -1,5 +1,5 @@
-//! What a page of several resources would take from this server: with and without keep-alive, on several connections, resumed, by
-//! HTTP/2.
+//! Model of loading a page of several resources from this server: with and without keep-alive, on
+//! several connections, resumed, by HTTP/2.
 //!
 //! In: how many resources of which size, and a report. Out: round trips and milliseconds for each way, computed from what was
 //! measured. Pure; the documentation has the calculation, so that it can be checked by hand.
@@ -9,7 +9,7 @@ use crate::report::{PageModel, Report, Way};
 /// A page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Page {
-    /// How many resources.
+    /// Number of resources.
     pub resources: u32,
     /// Bytes of each.
     pub bytes: u64,
@@ -52,7 +52,7 @@ fn rounds(window: &mut u64, bytes: u64, segment: u64) -> u32 {
     }
 }
 
-/// What ways have in common.
+/// Costs that all ways have in common.
 struct Costs {
     rtt: f64,
     server: f64,

@@ -460,7 +460,7 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// What is wrong with a value by a published schema.
+    /// Violations of a published schema by a value.
     pub(crate) fn faults(value: &Value, schema: &str) -> Vec<String> {
         let schema = serde_json::from_str(schema).expect("JSON");
         let validator = jsonschema::validator_for(&schema).expect("a schema");

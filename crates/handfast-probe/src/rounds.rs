@@ -59,7 +59,7 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// What was measured of a target.
+    /// Summarizes the measurement of a target.
     pub fn of(target: &str, outcome: Result<&Report, &Trouble>) -> Self {
         let target = target.to_owned();
         let report = match outcome {

@@ -50,7 +50,7 @@ pub(crate) struct Part {
     pub(crate) share: f64,
 }
 
-/// Where the time of the handshake went.
+/// Parts of the handshake's time.
 pub(crate) fn parts(report: &Report) -> [Part; 4] {
     let full = &report.full;
     let whole = full.handshake_ms.p50;
@@ -133,7 +133,7 @@ pub(crate) fn window(report: &Report) -> String {
     )
 }
 
-/// How long the server worked on the request; `None`: there was none.
+/// Reports the time for which the server worked on the request; `None`: there was none.
 pub(crate) fn request(report: &Report) -> Option<String> {
     let http = report.http.as_ref().filter(|http| http.server_ms.count > 0)?;
     Some(format!(
@@ -187,7 +187,7 @@ pub(crate) fn address(one: &AddressReport) -> String {
     }
 }
 
-/// How many connections there were.
+/// Reports the number of connections of each kind.
 pub(crate) fn connections(report: &Report) -> String {
     let resumed = report.resumed.as_ref().map_or(0, |resumed| resumed.count);
     let failed: usize = report.failures.iter().map(|failed| failed.count).sum();
@@ -196,7 +196,7 @@ pub(crate) fn connections(report: &Report) -> String {
     format!("{} full + {resumed} resumed{early} connections, in turn; {failed} failed", report.full.count)
 }
 
-/// What both sides agreed on.
+/// Parameters that both sides agreed on.
 pub(crate) fn agreed(report: &Report) -> Vec<String> {
     let agreed = &report.agreed;
     let words = [agreed.version, agreed.group, agreed.suite, agreed.signature, agreed.alpn.as_deref()];

@@ -1,4 +1,4 @@
-//! What the connections to one target have in common.
+//! Facts that the connections to one target have in common.
 //!
 //! In: everything that was measured. Out: the [`Report`]. Pure.
 
@@ -78,7 +78,7 @@ fn middle(all: &[Attempt]) -> &Attempt {
     order[(order.len() - 1) / 2]
 }
 
-/// What most of them have.
+/// The most frequent of these figures.
 fn most(figures: impl Iterator<Item = u32>) -> u32 {
     let mut all: Vec<u32> = figures.collect();
     all.sort_unstable();
@@ -253,7 +253,7 @@ fn tickets(measured: &Measured) -> Tickets {
     }
 }
 
-/// How many of the connections offered a ticket, and with how many of these it was taken.
+/// Number of the connections that offered a ticket, and the number of these with which it was taken.
 fn offered_and_taken(all: &[Attempt]) -> (usize, usize) {
     let offered = all.iter().filter(|one| one.offered);
     (offered.clone().count(), offered.filter(|one| one.agreed.resumed == Some(true)).count())

@@ -29,7 +29,7 @@ pub struct Progress {
     pub of: usize,
 }
 
-/// How long to wait for tickets before any has come.
+/// Time to wait for tickets before any has come.
 const TICKETS_PATIENCE: Duration = Duration::from_millis(500);
 /// The same after one has come.
 const KNOWN_PATIENCE: Duration = Duration::from_secs(2);
@@ -256,7 +256,7 @@ impl Survey<'_> {
         Ok(made)
     }
 
-    /// How long a connection is kept, and for how many requests.
+    /// Measures the time for which a connection is kept, and the number of requests on it.
     fn keep_alive(&mut self, client: &Client, address: SocketAddr) -> Option<Kept> {
         let bound = self.wanted.keep_alive?;
         let mut kept = Kept::default();

@@ -42,7 +42,7 @@ impl Tally {
         self.0.set(seen);
     }
 
-    /// What was seen.
+    /// Returns the counts so far.
     pub(crate) fn seen(&self) -> Seen {
         self.0.get()
     }

@@ -14,7 +14,7 @@ use crate::capture::{ConnectionReport, PacketRow, watched};
 
 /// Size of the kernel's buffer.
 const WAITING: usize = 32 << 20;
-/// What is kept: more than a thousand connections.
+/// Maximum size of the stored packets, in bytes: more than a thousand connections.
 const MOST: usize = 128 << 20;
 /// The largest IP packet, also before a card has cut it.
 const LARGEST: usize = 256 << 10;

@@ -108,7 +108,7 @@ impl Target {
     }
 }
 
-/// Which addresses are used.
+/// Family of the addresses to use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Family {
     /// All.

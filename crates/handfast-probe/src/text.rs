@@ -163,7 +163,7 @@ impl Page {
 
     /// The packets of the median connection, where they were captured.
     fn packets(&mut self, report: &Report) {
-        /// What a screen has room for; JSON has them all.
+        /// Number of packets that fit a screen; JSON has them all.
         const MOST: usize = 40;
         let Some(wire) = &report.wire else { return };
         self.title("Packets of the median connection, as captured");

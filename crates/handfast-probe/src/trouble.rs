@@ -1,4 +1,4 @@
-//! Why a connection failed: the step, the cause in one word, the sentence, and a hint if there is one.
+//! Reason why a connection failed: the step, the cause in one word, the sentence, and a hint if there is one.
 
 use std::fmt;
 

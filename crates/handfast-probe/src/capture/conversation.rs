@@ -38,13 +38,13 @@ pub(super) struct Conversation {
     pub(super) interface: usize,
     ends: [SocketAddr; 2],
     begun: u64,
-    /// When SYN was sent last, and the times of SYN-ACK and of what followed it.
+    /// Time of the last SYN, and the times of SYN-ACK and of what followed it.
     syn: Option<u64>,
     syn_ack: Option<u64>,
     connected: Option<u64>,
     sides: [Side; 2],
     steps: Vec<Step>,
-    /// When TLS began, and when the ClientHello was whole.
+    /// Time at which TLS began, and the time at which the ClientHello was complete.
     tls_begun: Option<u64>,
     hello: Option<(u64, TlsReport)>,
     /// The byte behind the ClientHello, and when the server had acknowledged it.
@@ -87,7 +87,7 @@ struct Step {
     what: u8,
 }
 
-/// What a flight may have in it, in the order of the bits of [`Step::what`].
+/// Names of the messages in a flight, in the order of the bits of [`Step::what`].
 const WHAT: [&str; 7] = [
     "ClientHello",
     "ServerHello",
@@ -138,7 +138,7 @@ impl Conversation {
         }
     }
 
-    /// Whether this packet begins another connection between the same ports.
+    /// Returns true if this packet begins another connection between the same ports.
     pub(super) fn is_over_before(&self, segment: &Segment<'_>) -> bool {
         let first = self.sides[0].next.filter(|_| self.syn.is_some());
         segment.syn
@@ -525,7 +525,7 @@ impl Conversation {
     }
 }
 
-/// What the client offers in its hello; the rest, which may be long, is not kept.
+/// Reads the offers of the client from its hello; the rest, which may be long, is not kept.
 fn of_hello(hello: &ClientHello) -> TlsReport {
     TlsReport {
         server_name: hello.server_name.as_deref().map(str::to_owned),
@@ -540,17 +540,17 @@ fn of_hello(hello: &ClientHello) -> TlsReport {
     }
 }
 
-/// Whether a client's bytes begin a handshake record.
+/// Returns true if a client's bytes begin a handshake record.
 fn begins_tls(bytes: &[u8]) -> bool {
     matches!(bytes, [22, 3, 0..=4, ..])
 }
 
-/// Which of [`WHAT`] these bits are.
+/// Names of these bits in [`WHAT`].
 fn names(what: u8) -> impl Iterator<Item = &'static str> {
     WHAT.iter().enumerate().filter(move |(bit, _)| what & 1 << bit != 0).map(|(_, name)| *name)
 }
 
-/// Where a capture was made.
+/// Place of a capture: near the client, near the server, or between them.
 fn place(to_client_ms: f64, rtt_ms: f64) -> &'static str {
     match to_client_ms / rtt_ms {
         share if share < 0.2 => "client",
@@ -577,7 +577,7 @@ impl Side {
         (self.held, self.held_bytes, self.missing_since) = (Vec::new(), 0, None);
     }
 
-    /// What was held and is next: its bytes, and how many there were on the wire.
+    /// Returns the next held segment: its bytes, and their number on the wire.
     fn release(&mut self) -> Option<(Vec<u8>, usize)> {
         let next = self.next?;
         let is_next = |(sequence, ..): &(u32, u32, Vec<u8>)| sequence.wrapping_sub(next) as i32 <= 0;

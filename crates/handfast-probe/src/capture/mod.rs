@@ -57,7 +57,7 @@ pub fn read(name: &str, program: &str, file: &mut dyn Read) -> Result<CaptureRep
 struct Whole {
     format: Format,
     bytes: u64,
-    /// Why it is incomplete.
+    /// Reason why it is incomplete.
     broken: Option<String>,
 }
 
@@ -142,7 +142,7 @@ pub fn to_json(report: &CaptureReport) -> String {
 struct Window<'f> {
     file: &'f mut dyn Read,
     bytes: Vec<u8>,
-    /// Where what was not read yet begins.
+    /// Offset of the first byte that was not read yet.
     at: usize,
     /// Bytes before that, of the whole file.
     passed: u64,
@@ -246,7 +246,7 @@ impl Table {
         self.held += conversation.held();
     }
 
-    /// What all of it shows.
+    /// Builds the report of all connections.
     fn report(self, begun: CaptureReport) -> CaptureReport {
         let (first, last) = self.times.unwrap_or((0, 0));
         let started = SystemTime::UNIX_EPOCH.checked_add(Duration::from_nanos(first));

@@ -12,7 +12,7 @@ const LONGEST: usize = 16 << 10;
 /// Most bytes of an encrypted record (RFC 5246 §6.2.3; fewer in TLS 1.3).
 const LONGEST_RECORD: u16 = (16 << 10) + 2048;
 
-/// What a direction contains.
+/// Items that a direction contains.
 #[derive(Debug)]
 pub(super) enum Found {
     ClientHello(Box<ClientHello>),
@@ -28,7 +28,7 @@ pub(super) enum Found {
     Lost,
 }
 
-/// Where it is.
+/// State of reading the records of a direction.
 #[derive(Debug, Default)]
 pub(super) struct Records {
     header: [u8; HEADER_LENGTH],

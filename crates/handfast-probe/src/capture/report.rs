@@ -1,4 +1,4 @@
-//! What a capture shows, as data. Published: a change that programs notice is another [`SCHEMA`].
+//! Report of a capture, as data. Published: a change that programs notice is another [`SCHEMA`].
 
 use schemars::JsonSchema;
 use serde::Serialize;

@@ -1,4 +1,4 @@
-//! What a capture shows, for a person at a terminal: of few connections everything, of many a line each. In: a report, columns. Out: text.
+//! Report of a capture, for a person at a terminal: of few connections everything, of many a line each. In: a report, columns. Out: text.
 
 use std::fmt::Write;
 
@@ -245,7 +245,7 @@ impl Page {
     }
 }
 
-/// What the hellos say.
+/// Describes the hellos.
 fn hello(tls: &TlsReport) -> String {
     let mut words: Vec<String> = Vec::new();
     words.push(tls.server_name.as_deref().map_or("no SNI".into(), plain));

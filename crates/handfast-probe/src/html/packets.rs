@@ -39,7 +39,7 @@ pub(super) fn packets(report: &Report) -> Markup {
 /// Packets that one side sent one after the other.
 struct Arrow<'a> {
     is_clients: bool,
-    /// When it began, at the client and at the server.
+    /// Times at which it began, at the client and at the server.
     client_ms: f64,
     server_ms: f64,
     last_ms: f64,

@@ -22,7 +22,7 @@ const TWO: usize = 118;
 const LEFT: usize = 61;
 const GAP: usize = 3;
 
-/// What has been written so far.
+/// Text so far.
 pub(crate) struct Page {
     pub(crate) text: String,
     pub(crate) columns: usize,
@@ -34,12 +34,12 @@ impl Page {
         Self { text: String::new(), columns: style.columns.clamp(NARROWEST, WIDEST), color: style.color }
     }
 
-    /// Whether there is room for two parts beside each other.
+    /// Returns true if there is room for two parts beside each other.
     pub(crate) fn is_wide(&self) -> bool {
         self.columns >= TWO
     }
 
-    /// Whether this is one of two parts: rows are to be short.
+    /// Returns true if this is one of two parts: rows are to be short.
     pub(crate) fn is_part(&self) -> bool {
         self.columns < NARROWEST
     }

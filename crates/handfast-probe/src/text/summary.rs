@@ -15,7 +15,7 @@ const MOST: usize = 3;
 /// The timers that answer how long a client waits, and where.
 const TIMERS: [&str; 4] = ["time_connect", "time_appconnect", "time_starttransfer", "time_total"];
 
-/// What most readers want to know of a target; [`super::to_text`] has everything.
+/// Summarizes a target for most readers; [`super::to_text`] has everything.
 pub fn to_summary(report: &Report, style: Style) -> String {
     let mut page = Page::new(Style { columns: style.columns.min(SCREEN_COLUMNS), ..style });
     page.target(report);
@@ -61,7 +61,7 @@ fn requested(report: &Report, page: &mut Page) {
     }
 }
 
-/// What is wrong, then what saves most.
+/// Writes the problems, then the changes that save most.
 fn findings(report: &Report, page: &mut Page) {
     let mut all = found(report);
     page.title(match all.is_empty() {
