@@ -141,8 +141,7 @@ impl Request {
         format!("{} {}", self.method, self.path)
     }
 
-    /// Returns true if it is sent with a length although it may have no body: RFC 9110 §8.6 requires that
-    /// of methods that usually have one.
+    /// Returns true if it is sent with a length: it has a body, or a method that usually has one (RFC 9110 §8.6).
     pub fn says_its_length(&self) -> bool {
         self.body.is_some() || self.has_usually_a_body()
     }
