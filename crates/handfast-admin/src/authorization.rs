@@ -1,4 +1,4 @@
-//! Who may change something: the token of `admin.token-file`, in a request or proved by one.
+//! Authorization of changes: the token of `admin.token-file`, in a request or proved by one.
 //!
 //! `Bearer` sends the token (RFC 6750 §2.1), which is safe only where no other program can listen at the address: a unix socket in a
 //! folder of root. `Digest` (RFC 7616) proves it by a hash over a nonce of the server and the request, so that a program that took the

@@ -183,7 +183,7 @@ mod tests {
     const REQUEST: AdminRequest<'_> = AdminRequest { method: "GET", target: "/", token: None };
     const CLIENT_TIMEOUT: Duration = Duration::from_millis(300);
 
-    /// Whether asking ended with an error, in a time that is far below that of a test that hangs.
+    /// Returns true if the request ended with an error, in a time that is far below that of a test that hangs.
     fn ends(address: &Address) -> bool {
         send_request(address, REQUEST, CLIENT_TIMEOUT, 1 << 20, |_| false).is_err()
     }

@@ -1,4 +1,4 @@
-//! What the admin listener needs from the running program; `control.rs` answers, a fake does in tests.
+//! Interface of the running program to the admin listener; `control.rs` answers, a fake does in tests.
 
 use std::fmt;
 use std::pin::Pin;
@@ -15,7 +15,7 @@ use handfast_text::units::counted;
 /// The outcome of a reload, when it is known: what is served now, as text for a person, or why the request failed.
 pub type ReloadOutcome = Pin<Box<dyn Future<Output = Result<String, ReloadRefusal>>>>;
 
-/// Why a reload request failed.
+/// Reason why a reload request failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReloadRefusal {
     /// The program is ending, or has too many requests that wait.
@@ -29,7 +29,7 @@ pub enum ReloadRefusal {
     },
     /// The new configuration is served without some of its files, or of its keys.
     InPart {
-        /// What is served now.
+        /// Description of the configuration that is served now.
         served: String,
         /// Files and keys that did not take effect, a line for each.
         left_out: String,
@@ -49,7 +49,7 @@ impl fmt::Display for ReloadRefusal {
 
 impl std::error::Error for ReloadRefusal {}
 
-/// What is done with objects of a cache.
+/// Request for objects of a cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CacheAct {
     /// Those whose URL begins so are listed, this number at most.
@@ -65,7 +65,7 @@ pub enum CacheAct {
 /// The outcome of a request to change a backend: its state now, as text for a person, or why nothing changed.
 pub type BackendOutcome = Pin<Box<dyn Future<Output = Result<String, BackendRefusal>>>>;
 
-/// Why a request to change a backend failed.
+/// Reason why a request to change a backend failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BackendRefusal {
     /// The program is ending, or has too many requests that wait.
@@ -104,7 +104,7 @@ pub type OrderOutcome = Pin<Box<dyn Future<Output = Result<String, String>>>>;
 /// Requests and clients that are open at this moment, once the workers have described them.
 pub type OpenOutcome = Pin<Box<dyn Future<Output = OpenSnapshot>>>;
 
-/// Why new connections should not be sent here.
+/// Reason why new connections should not be sent here.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NotReady {
     /// Nothing is accepted yet.
@@ -161,16 +161,16 @@ impl std::error::Error for StillServing {}
 
 /// The running program, as the admin listener sees it.
 pub trait Control {
-    /// Whether new connections should be sent here; if not, why.
+    /// Returns `Ok` if new connections should be sent here; otherwise the reason.
     fn ready(&self) -> Result<(), NotReady>;
 
-    /// Whether the admin listener may be requested under this name, which is in lower case and without a port.
+    /// Returns true if the admin listener may be requested under this name, which is in lower case and without a port.
     fn has_host(&self, name: &str) -> bool;
 
     /// Returns the token that a request needs to change something.
     fn required_token(&self) -> RequiredToken;
 
-    /// Whether this program is about to end, so that its successor, which has this number of threads, gets the admin address.
+    /// Gives the admin address up if this program is about to end. The caller is its successor, with this number of threads.
     fn hand_over(&self, threads: u32) -> Result<(), StillServing>;
 
     /// Reads the configuration and its files again, and serves it if it is right.
@@ -197,7 +197,7 @@ pub trait Control {
     /// Stops accepting and lets connections end; the program then stops. May be called again.
     fn drain(&self);
 
-    /// What listens and where it goes.
+    /// Describes the listeners and their backends.
     fn overview(&self) -> Overview;
 
     /// The numbers of this moment: [`handfast_observe::metrics::Registry::snapshot`].
@@ -213,11 +213,11 @@ pub trait Control {
     fn open(&self) -> OpenOutcome;
 }
 
-/// What listens and where it goes, in words.
+/// Description of the listeners and their backends, in words.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Overview {
-    /// Where the configuration comes from: a file's path, or `embedded defaults`.
+    /// Source of the configuration: a file's path, or `embedded defaults`.
     pub configuration: String,
     /// The services, in the order of the configuration.
     pub services: Vec<ServiceOverview>,
@@ -233,11 +233,11 @@ pub struct ServiceOverview {
     pub listen: Vec<String>,
     /// Its TLS policy in a few words: `modern-2026: TLS 1.2, 1.3`.
     pub policy: String,
-    /// Whether client certificates are `off`, `request`ed or `require`d.
+    /// Policy for client certificates: `off`, `request` or `require`.
     pub client_certificates: String,
     /// Its backends, named as in the metrics.
     pub backends: Vec<String>,
-    /// How one is picked: `round-robin`, `least-connections`.
+    /// Method of choosing one: `round-robin`, `least-connections`.
     pub balance: String,
     /// Exceptions for names, one sentence each.
     pub exceptions: Vec<String>,

@@ -26,7 +26,7 @@ use handfast_observe::record::{Record, StepTimes};
 use handfast_observe::request_record::{ConnectionFacts, HttpVersion, RequestRecord, RequestTimes};
 use handfast_tls::session::Agreed;
 
-/// What the fake does, and the requests that it received; shared with the test's thread.
+/// Behavior of the fake, and the requests that it received; shared with the test's thread.
 #[derive(Debug, Default)]
 pub(super) struct Script {
     pub(super) not_ready: Mutex<Option<NotReady>>,

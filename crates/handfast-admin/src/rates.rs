@@ -18,7 +18,7 @@ use handfast_observe::metrics::{
 
 pub(super) const SAMPLE_INTERVAL: Duration = Duration::from_secs(5);
 
-/// How many are kept: a minute of them.
+/// Number of samples that are kept: a minute of them.
 const SAMPLES: usize = 12;
 
 /// The totals of the last minute.
@@ -37,7 +37,7 @@ struct Sample {
     events: Recent,
 }
 
-/// What happened in the last minute, or since the start.
+/// Events of the last minute, or since the start.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Recent {
@@ -71,11 +71,11 @@ pub struct RecentTimes {
     pub phases: [Distribution; PHASES.len()],
 }
 
-/// What happened to one service's connections.
+/// Events of one service's connections.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RecentService {
-    /// How those that ended did, the most frequent first.
+    /// Ends of connections, the most frequent first.
     pub ends: Vec<End>,
     /// Completed handshakes.
     pub handshakes: u64,
@@ -100,7 +100,7 @@ pub struct Attempts {
     pub failed: u64,
 }
 
-/// What happened in each second, over some seconds.
+/// Events a second, as means over some seconds.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Rates {
@@ -130,7 +130,7 @@ pub struct ServiceRates {
     pub server_errors: f64,
 }
 
-/// What came under each name, of which `since` compares both totals.
+/// Increases of the values under each name; `since` compares both totals of a name.
 fn each_since<K: Ord + Clone, T: Default, S>(
     now: &BTreeMap<K, T>,
     before: &BTreeMap<K, T>,
@@ -188,7 +188,7 @@ impl RecentTimes {
         self.phases.iter_mut().zip(&seen.phases).for_each(|(sum, phase)| sum.merge(phase));
     }
 
-    /// What came since an earlier look.
+    /// Returns the durations since an earlier snapshot.
     pub fn since(&self, before: &Self) -> Self {
         let phase = |place: usize| self.phases[place].since(&before.phases[place]);
         Self { total: self.total.since(&before.total), phases: std::array::from_fn(phase) }
@@ -263,7 +263,7 @@ impl History {
         self.hour.points()
     }
 
-    /// What happened since the oldest kept totals; since the start, when there are none.
+    /// Returns the events since the oldest kept totals; since the start, when there are none.
     pub(super) fn recent(&self, snapshot: &Snapshot) -> Recent {
         let (now, process) = (Recent::of(snapshot), &snapshot.process);
         match self.samples.front() {
@@ -274,7 +274,7 @@ impl History {
         }
     }
 
-    /// What happened from the oldest kept totals to these.
+    /// Returns the rates from the oldest kept totals to these.
     pub(super) fn rates(&self, snapshot: &Snapshot, at: Instant) -> Rates {
         let now = Sample::of(snapshot, at);
         let Some(past) = self.samples.front() else { return Rates::default() };

@@ -24,7 +24,7 @@ use super::status::Status;
 use handfast_observe::metrics::Format;
 use handfast_observe::operator_state::OperatorState;
 
-/// How long a client waits for a reload's outcome; the reload continues without it.
+/// Time for which a client waits for a reload's outcome; the reload continues without it.
 const RELOAD_DEADLINE: Duration = Duration::from_secs(30);
 
 const BACKENDS: &str = "/backends/";
@@ -58,7 +58,7 @@ POST /hand-over    give this address to the process that replaces this one: 202,
 With admin.token-file each POST, and /cache, needs the token: curl --digest -u :TOKEN, or Authorization: Bearer TOKEN. Else 401.
 ";
 
-/// How the client connected.
+/// Kind of the client's connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Transport {
     /// TCP: a browser could be behind it.
@@ -315,7 +315,7 @@ fn no_token(authenticator: &Authenticator) -> Answer {
     answer
 }
 
-/// Whether a `Host` is an IP address or `localhost`, with or without a port.
+/// Returns true if a `Host` is an IP address or `localhost`, with or without a port.
 fn is_local_name(host: &str) -> bool {
     let name = without_port(host);
     match name.strip_prefix('[').and_then(|name| name.strip_suffix(']')) {

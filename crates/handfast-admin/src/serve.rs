@@ -34,15 +34,15 @@ const CONNECTIONS: usize = 64;
 
 const HEAD_DEADLINE: Duration = Duration::from_secs(10);
 
-/// How long a connection may last in all: the request, a reload's outcome, and a client that reads slowly.
+/// Time limit of a connection in all: the request, a reload's outcome, and a client that reads slowly.
 const CONNECTION_DEADLINE: Duration = Duration::from_secs(45);
 
 /// Bytes of a request's head; the least that hyper allows.
 const HEAD_BYTES: usize = 8 * 1024;
 
-/// How long until the same error of accept is logged again.
+/// Minimum time until the same error of accept is logged again.
 const LOG_INTERVAL: Duration = Duration::from_secs(60);
-/// How long accepting pauses after it failed (no file descriptor is left).
+/// Pause of accepting after it failed (no file descriptor is left).
 const ACCEPT_PAUSE: Duration = Duration::from_secs(1);
 
 /// A bound admin address.
@@ -67,7 +67,7 @@ impl AdminListener {
         Ok(Self { socket, address, origin, file })
     }
 
-    /// Whether another process made it.
+    /// Returns true if another process made it.
     pub fn is_given(&self) -> bool {
         self.origin != Origin::Bound
     }
@@ -141,8 +141,8 @@ pub fn forget(address: &Address, file: Option<FileId>) {
 ///
 /// **Errors:** the socket cannot be registered with the runtime, or the kernel has no random numbers. **Cancel:** dropping it drops its connections.
 ///
-/// When `given` is notified, another process has the socket: it is closed here, and its file is kept. It ends when the file of its unix
-/// socket is gone, so that no client can connect any more: the caller binds the address again.
+/// If `given` is notified, another process has the socket: it is closed here, and its file is kept. The function ends when the file of
+/// its unix socket is gone, so that no client can connect any more: the caller binds the address again.
 pub async fn serve(listener: AdminListener, control: Rc<dyn Control>, given: Rc<Notify>) -> io::Result<()> {
     let (address, file) = (listener.address()?, listener.own_file());
     let mut listener = Some(Listener::new(listener)?);
@@ -259,7 +259,7 @@ impl Listener {
 pub struct AdminSocket {
     /// Its address, with the port that the kernel chose.
     pub address: Address,
-    /// Whether a service manager opened it.
+    /// True if a service manager opened it.
     pub inherited: bool,
     /// A descriptor of it.
     pub socket: Arc<OwnedFd>,

@@ -19,18 +19,18 @@ pub const SCHEMA: u32 = 3;
 pub struct Status {
     /// [`SCHEMA`].
     pub schema: u32,
-    /// Whether new connections should be sent to it.
+    /// True if new connections should be sent to it.
     pub ready: bool,
-    /// Why not.
+    /// Reason why they should not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub not_ready_because: Option<String>,
-    /// What listens and where it goes.
+    /// Description of the listeners and their backends.
     pub overview: Overview,
-    /// What is not as it should be, the most urgent first, as at the top of the page; only in JSON.
+    /// Problems, the most urgent first, as at the top of the page; only in JSON.
     pub attention: Vec<Attention>,
-    /// What happened in each second of the last minute.
+    /// Events a second, over the last minute.
     pub rates: Rates,
-    /// What happened in the last minute.
+    /// Events of the last minute.
     pub recent: Recent,
     /// The last failures, the newest first.
     pub failures: Vec<FailureSnapshot>,
@@ -41,7 +41,7 @@ pub struct Status {
     /// The last hour, for the page.
     #[serde(skip)]
     pub(super) hour: Vec<Point>,
-    /// What was counted and timed since the start.
+    /// Counters and timers since the start.
     #[serde(flatten)]
     pub measured: Snapshot,
 }
@@ -49,13 +49,13 @@ pub struct Status {
 /// Something that is not as it should be.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Attention {
-    /// How soon it needs attention.
+    /// Urgency of the problem.
     pub urgency: Urgency,
-    /// What it is.
+    /// Description of the problem.
     pub sentence: String,
 }
 
-/// How soon something needs attention.
+/// Urgency of something that needs attention.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Urgency {

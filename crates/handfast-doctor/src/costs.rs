@@ -1,5 +1,5 @@
-//! What a connection costs in the proxy and in the kernel's tables: the figures that `fit.rs` and `size.rs` compute with. Each
-//! figure has its source.
+//! Costs of a connection in the proxy and in the kernel's tables: the figures that `fit.rs` and
+//! `size.rs` compute with. Each figure has its source.
 
 /// A figure and where it is from.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -51,9 +51,10 @@ pub const FILES: u64 = 2;
 pub const FILES_BESIDE: u64 = 128;
 /// Entries of the connection tracking that a proxied connection takes: the client's and the backend's.
 pub const TRACKED: u64 = 2;
-/// How long an entry stays after the connection's end: `nf_conntrack_tcp_timeout_time_wait`. **Units**: seconds.
+/// Time that an entry stays after the connection's end: `nf_conntrack_tcp_timeout_time_wait`. **Units**: seconds.
 pub const TRACKED_AFTER: f64 = 120.0;
-/// How long a worker may be blocked, by an RSA-4096 signature, a page fault or the hypervisor, without the loss of a client.
+/// Time for which a worker may be blocked, by an RSA-4096 signature, a page fault or the hypervisor,
+/// without the loss of a client. **Units**: seconds.
 /// **Units**: seconds.
 pub const AWAY: f64 = 0.1;
 /// Memory of a buffer for each byte in it: the kernel counts as much again for its own structures (`tcp_adv_win_scale` = 1).

@@ -39,7 +39,7 @@ use crate::sockets;
 pub struct Wanted {
     /// The machine.
     pub machine: Machine,
-    /// How long the kernel's counters are watched.
+    /// Time for which the kernel's counters are watched.
     pub interval: Duration,
     /// Name and version of the program, for the report.
     pub program: String,

@@ -1,4 +1,4 @@
-//! Whether a configuration fits this machine: its connections against files, source ports, connection tracking, memory and CPUs.
+//! Checks whether a configuration fits this machine: its connections against files, source ports, connection tracking, memory and CPUs.
 //!
 //! In: the demands of the configuration, a machine. Out: findings where the machine cannot meet them, and a fact: the first resource
 //! to run out.
@@ -19,7 +19,7 @@ pub struct Demand {
     pub threads: Option<u64>,
     /// Connections at once, if configured.
     pub connections: Option<u64>,
-    /// Whether there are backends with TLS.
+    /// True if there are backends with TLS.
     pub backend_tls: bool,
     /// The groups of backends.
     pub groups: Vec<Group>,

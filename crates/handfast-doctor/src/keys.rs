@@ -21,7 +21,7 @@ use crate::report::{Finding, Report, Severity};
 
 /// Timeout for connecting to an address of a server, and for a handshake with it.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Where Debian's package openssl-blacklist has its lists.
+/// Folder of the lists of Debian's package openssl-blacklist.
 const USUAL_LISTS: &str = "/usr/share/openssl-blacklist";
 /// The settings of an examination.
 #[derive(Clone, Debug)]
@@ -118,7 +118,7 @@ fn lists(wanted: &Wanted, report: &mut Report) -> Result<std::sync::Arc<Lists>, 
     Ok(loaded.lists)
 }
 
-/// Why a server's certificates are unknown.
+/// Reason why a server's certificates are unknown.
 #[derive(Debug)]
 enum Unreached {
     Resolve(io::Error),

@@ -27,7 +27,7 @@ impl Machine {
         Self { root: root.to_path_buf() }
     }
 
-    /// Whether it is the real machine, whose kernel can be queried directly.
+    /// Returns true if it is the real machine, whose kernel can be queried directly.
     pub fn is_real(&self) -> bool {
         self.root == Path::new("/")
     }
@@ -59,7 +59,7 @@ impl Machine {
         Ok(entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()).collect())
     }
 
-    /// Where a link points.
+    /// Returns the target of a link.
     pub fn link(&self, path: &str) -> Option<String> {
         std::fs::read_link(self.path(path)).ok()?.into_os_string().into_string().ok()
     }
@@ -80,7 +80,7 @@ impl Machine {
         text.split_whitespace().map_while(|word| word.parse().ok()).collect()
     }
 
-    /// Whether this is a container: its limits may belong to the host, and must be changed there.
+    /// Returns true if this is a container: its limits may belong to the host, and must be changed there.
     pub fn is_container(&self) -> bool {
         ["/.dockerenv", "/run/.containerenv", "/run/systemd/container", "/proc/vz"]
             .iter()
@@ -130,7 +130,7 @@ impl Counters {
         }
     }
 
-    /// Whether anything could be read.
+    /// Returns true if no TCP counter could be read.
     pub fn is_empty(&self) -> bool {
         self.tcp.is_empty()
     }

@@ -18,7 +18,7 @@ use serde::Serialize;
 
 use crate::machine::{Machine, field};
 
-/// How long one step of a pair may take, on loopback.
+/// Timeout of one step of a pair, on loopback.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Descriptors that the process needs beside pairs.
 const OTHERS: u64 = 64;

@@ -37,11 +37,11 @@ const TICK: Duration = Duration::from_millis(10);
 /// The settings of an examination.
 #[derive(Clone, Debug)]
 pub struct Wanted {
-    /// Where /proc is.
+    /// Machine whose /proc is read.
     pub machine: Machine,
     /// The process.
     pub pid: u32,
-    /// How long its threads are watched.
+    /// Time for which its threads are watched.
     pub interval: Duration,
     /// Name and version of the program, for the report.
     pub program: String,
@@ -53,7 +53,7 @@ struct Thread {
     name: String,
     /// CPU time, and the parts of it in the program and in the kernel, which are coarser.
     cpu: Duration,
-    /// How long it could have run and had no CPU; zero where the kernel does not count it.
+    /// Time for which it could have run and had no CPU; zero where the kernel does not count it.
     waited: Duration,
     user: Duration,
     system: Duration,
@@ -168,7 +168,7 @@ impl Thread {
         if words.is_empty() { String::new() } else { format!("{} of {looks} looks", words.join(", ")) }
     }
 
-    /// Whether it was seen to accept connections.
+    /// Returns true if it was seen to accept connections.
     fn accepts(&self) -> bool {
         self.calls.keys().flatten().any(|call| calls::name(*call).starts_with("accept"))
     }
@@ -234,7 +234,7 @@ fn busy(tid: &str, thread: &Thread, watched: Duration, files: Option<&Files>) ->
 
 /// Open descriptors.
 struct Files {
-    /// How many of each kind.
+    /// Number of descriptors of each kind.
     kinds: BTreeMap<String, u64>,
     count: u64,
     /// The soft limit.

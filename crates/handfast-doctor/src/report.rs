@@ -8,7 +8,7 @@ use serde::Serialize;
 /// Name and version of the JSON format. It changes when readers of the old one would misinterpret the new one.
 pub const SCHEMA: &str = "handfast-doctor/1";
 
-/// How bad a finding is.
+/// Severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
@@ -31,7 +31,7 @@ impl Severity {
 /// One thing that limits or endangers the service.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// How bad.
+    /// Severity of the finding.
     pub severity: Severity,
     /// Its topic in kebab-case: stable, for programs.
     pub topic: &'static str,
@@ -85,7 +85,7 @@ impl Finding {
 /// A neutral fact with its arithmetic: no finding.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Fact {
-    /// What it is about.
+    /// Name of the fact.
     pub name: &'static str,
     /// The sentence.
     pub value: String,
@@ -107,15 +107,15 @@ pub struct Report {
     pub schema: &'static str,
     /// Name and version of the program.
     pub program: String,
-    /// When it began, RFC 3339.
+    /// Start time, RFC 3339.
     pub started: String,
-    /// What was examined, in a few words.
+    /// Subject of the examination, in a few words.
     pub subject: String,
-    /// What is wrong, worst first.
+    /// Problems, the worst first.
     pub findings: Vec<Finding>,
     /// Neutral facts.
     pub facts: Vec<Fact>,
-    /// What could not be examined.
+    /// Facts that could not be examined.
     pub unseen: Vec<Unseen>,
 }
 

@@ -140,7 +140,7 @@ impl Need {
         self.here.map(|here| self.needed / here.max(f64::MIN_POSITIVE))
     }
 
-    /// Whether there is too little.
+    /// Returns true if there is too little.
     pub fn is_short(&self) -> bool {
         self.here.is_some_and(|here| self.needed > here)
     }
@@ -201,7 +201,7 @@ pub struct Size {
 }
 
 impl Size {
-    /// Whether all needs are met.
+    /// Returns true if all needs are met.
     pub fn fits(&self) -> bool {
         !self.needs.iter().any(Need::is_short)
     }

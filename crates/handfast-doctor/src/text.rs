@@ -16,7 +16,7 @@ const NAME: usize = 16;
 /// The style of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Style {
-    /// Whether severities have colors.
+    /// True to show severities in color.
     pub color: bool,
     /// Columns of the terminal.
     pub width: usize,
@@ -48,7 +48,7 @@ pub fn to_text(report: &Report, style: Style) -> String {
 /// Findings on one screen.
 const MOST: usize = 3;
 
-/// What most readers want to know, in at most 24 lines of 80 columns; [`to_text`] has everything.
+/// Summarizes a report for most readers, in at most 24 lines of 80 columns; [`to_text`] has everything.
 pub fn to_summary(report: &Report, style: Style) -> String {
     let width = style.width.clamp(WIDTHS.0, SCREEN_COLUMNS);
     let mut page = Page { text: String::new(), style, width };
@@ -167,7 +167,7 @@ impl Page {
     }
 }
 
-/// Whether these words are for a shell.
+/// Returns true if these words are for a shell.
 fn is_command(words: &str) -> bool {
     const PROGRAMS: [&str; 13] = [
         "cat", "chmod", "chronyc", "dmesg", "echo", "handfast", "iconv", "openssl", "perf", "prlimit",

@@ -22,7 +22,7 @@ use crate::ending::{self, SocketEnd};
 /// Connections whose events no test has taken yet; the backend does not wait for that.
 const EVENTS_KEPT: usize = 65_536;
 
-/// What a backend saw.
+/// Events that a backend saw.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Event {
     /// Bytes; those that came in several reads are put together.
@@ -51,7 +51,7 @@ impl fmt::Debug for Event {
 
 /// A listening backend; it stops listening when it is dropped, its connections live as long as their scripts.
 pub struct Backend {
-    /// Where it listens.
+    /// Address that it listens at.
     pub address: SocketAddr,
     seen: Mutex<Receiver<Vec<Event>>>,
     accepted: Arc<AtomicUsize>,
@@ -138,7 +138,7 @@ impl Backend {
         (address.try_into().expect("it is of IPv4"), socket)
     }
 
-    /// What the next connection to end has seen.
+    /// Events of the next connection to end.
     pub fn seen(&self) -> Vec<Event> {
         let seen = self.seen.lock().expect("no thread panics while holding it");
         seen.recv_timeout(DEADLINE).unwrap_or_else(|_| {
@@ -149,18 +149,18 @@ impl Backend {
         })
     }
 
-    /// How many connections it has accepted.
+    /// Number of connections that it has accepted.
     pub fn accepted(&self) -> usize {
         self.accepted.load(Ordering::Acquire)
     }
 }
 
-/// Whether the other side has ended a connection, seen without reading what it sent: what is unread stays in the way.
+/// Returns true if the other side has ended a connection, seen without reading what it sent: unread data stays in the way.
 pub fn is_over(stream: &TcpStream) -> bool {
     shows(stream, PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR)
 }
 
-/// Whether a connection was aborted after its other side had closed cleanly.
+/// Returns true if a connection was aborted after its other side had closed cleanly.
 pub fn is_cut(stream: &TcpStream) -> bool {
     shows(stream, PollFlags::HUP | PollFlags::ERR)
 }

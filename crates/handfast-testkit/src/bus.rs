@@ -20,7 +20,7 @@ pub const SERVER: &str = "nats-server";
 
 /// A running server; it is killed when this is dropped.
 pub struct Bus {
-    /// Where it listens.
+    /// Address that it listens at.
     pub address: SocketAddr,
     server: Option<Tool>,
 }
@@ -40,7 +40,7 @@ impl Bus {
         Self { address, server: Some(server) }
     }
 
-    /// How it is named on a command line.
+    /// Its URL, as on a command line.
     pub fn url(&self) -> String {
         format!("nats://{}", self.address)
     }
@@ -65,21 +65,21 @@ impl<S: Read + Write + Send> Stream for S {}
 /// One message.
 #[derive(Clone, Debug)]
 pub struct Message {
-    /// What it was published to.
+    /// Subject to which it was published.
     pub subject: String,
-    /// What it says.
+    /// Content of the message.
     pub payload: Vec<u8>,
 }
 
 impl Message {
-    /// What it says, as JSON.
+    /// Content of the message, as JSON.
     pub fn json(&self) -> serde_json::Value {
         serde_json::from_slice(&self.payload)
             .unwrap_or_else(|error| panic!("{}: {error}: {}", self.subject, self.payload.escape_ascii()))
     }
 }
 
-/// What the server said.
+/// Frames from the server.
 enum Frame {
     Message(Message),
     Complaint(String),

@@ -1,4 +1,4 @@
-//! Which combinations of a large table are tried: a part that every change must pass, or all of them where there is time.
+//! Selection of the combinations of a large table: a part that every change must pass, or all of them where there is time.
 
 /// Variable of the environment with which all combinations are tried (`scripts/every-case`).
 pub const EVERY_CASE: &str = "HANDFAST_TEST_EVERY_CASE";

@@ -11,7 +11,7 @@ use rcgen::{
 };
 use rustls_pki_types::CertificateDer;
 
-/// Who signs.
+/// Certificate authority that signs certificates.
 pub struct Authority {
     issuer: Issuer<'static, KeyPair>,
     /// Its own certificate.
@@ -41,7 +41,7 @@ impl Identity {
     }
 }
 
-/// Which key a certificate has.
+/// Kind of a certificate's key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyKind {
     /// ECDSA on P-256.

@@ -98,7 +98,7 @@ impl Client {
     /// Connects to a service that serves `localhost`.
     ///
     /// # Panics
-    /// When there is no handshake.
+    /// Panics if there is no handshake.
     pub fn connect(address: SocketAddr, config: &Arc<ClientConfig>) -> Self {
         Self::try_connect(address, config, "localhost")
             .unwrap_or_else(|refusal| panic!("handshake: {refusal:?}"))

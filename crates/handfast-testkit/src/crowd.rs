@@ -37,15 +37,15 @@ impl Crowd {
         Self { stop, done, wrong, members }
     }
 
-    /// How often it was done so far.
+    /// Number of times that it was done so far.
     pub fn done(&self) -> u64 {
         self.done.load(Ordering::Acquire)
     }
 
-    /// Stops them all; how often it was done.
+    /// Stops them all; returns the number of times that it was done.
     ///
     /// # Panics
-    /// When anything went wrong for anyone.
+    /// Panics if anything went wrong for any member.
     pub fn finish(self) -> u64 {
         self.stop.store(true, Ordering::Release);
         for member in self.members {

@@ -3,10 +3,10 @@
 
 use std::time::{Duration, Instant};
 
-/// How long anything may take on a busy machine before a test gives up. No test waits for it when all is well.
+/// Time limit for everything on a busy machine before a test gives up. No test waits for it when all is well.
 pub const DEADLINE: Duration = Duration::from_secs(60);
 
-/// How often a question is asked again.
+/// Interval at which a question is asked again.
 const AGAIN: Duration = Duration::from_millis(2);
 
 /// Asks until there is an answer.

@@ -16,43 +16,43 @@ use crate::ending::{self, SocketEnd};
 use crate::secured;
 use crate::trust::Version;
 
-/// What is done with a request.
+/// Action for a request.
 #[derive(Clone, Copy, Debug)]
 pub enum Answer {
-    /// It is sent back after so long.
+    /// It is sent back after this time.
     After(Duration),
     /// The connection is reset.
     Reset,
 }
 
-/// Which request it is that wants an answer.
+/// Position of a request that needs an answer.
 #[derive(Clone, Copy, Debug)]
 pub struct Request {
     /// Its number over all connections, from 0. The first one is the rehearsal's.
     pub number: usize,
-    /// When it was read.
+    /// Time at which it was read.
     pub at: Instant,
 }
 
-/// How a server behaves.
+/// Behavior of a server.
 pub struct Manners {
     /// Bytes of a request, and of its answer.
     pub size: usize,
-    /// What is done with each request.
+    /// Action for each request.
     pub answer: Box<dyn Fn(Request) -> Answer + Send + Sync>,
-    /// Whether the server ends a connection after its first answer.
+    /// True if the server ends a connection after its first answer.
     pub ends_first: bool,
     /// Groups that it takes part in; empty: all there are.
     pub groups: Vec<NamedGroup>,
-    /// Whether a client has to show a certificate of the tests' authority.
+    /// True if a client must have a certificate of the tests' authority.
     pub asks_for_certificate: bool,
     /// From which connection on a client is refused for want of a certificate; the rehearsal's is number 0.
     pub refuses_from: Option<usize>,
     /// From which connection on it closes each one at once.
     pub sheds_from: Option<usize>,
-    /// How long it waits before it answers a hello.
+    /// Time before it answers a hello.
     pub handshake_takes: Duration,
-    /// Whether it gives no tickets.
+    /// True if it gives no tickets.
     pub without_tickets: bool,
     /// Application protocols it speaks.
     pub protocols: Vec<Vec<u8>>,
@@ -82,7 +82,7 @@ impl Manners {
     }
 }
 
-/// What a server saw of a connection.
+/// Facts that a server saw of a connection.
 #[derive(Clone, Debug)]
 pub struct Seen {
     /// From where it came.
@@ -93,18 +93,18 @@ pub struct Seen {
     pub suites: Vec<String>,
     /// Application protocols that were offered.
     pub protocols: Vec<String>,
-    /// What was agreed: version, suite, group.
+    /// Agreed parameters: version, suite, group.
     pub agreed: String,
-    /// How the handshake went.
+    /// Kind of the handshake.
     pub kind: Option<HandshakeKind>,
-    /// Whether the client showed a certificate.
+    /// True if the client had a certificate.
     pub certificate: bool,
     /// Each request, from having been read to its answer being ready to be written; but the server's very first, which
     /// was the rehearsal's.
     pub served: Vec<Duration>,
-    /// Whether the client said close_notify.
+    /// True if the client sent close_notify.
     pub close_notify: bool,
-    /// How its socket ended.
+    /// End of its socket.
     pub end: Option<SocketEnd>,
 }
 
@@ -121,7 +121,7 @@ struct Shared {
 
 /// A listening server; it stops listening when it is dropped.
 pub struct TlsServer {
-    /// Where it listens.
+    /// Address that it listens at.
     pub address: std::net::SocketAddr,
     shared: Arc<Shared>,
 }
@@ -165,7 +165,7 @@ impl TlsServer {
         Self { address, shared }
     }
 
-    /// What it saw of every connection, when all of them have ended.
+    /// Returns the facts of every connection, when all of them have ended.
     pub fn seen(&self) -> Vec<Seen> {
         let standing = || self.shared.standing.load(Ordering::Acquire);
         wait_until_seeing(
@@ -176,7 +176,7 @@ impl TlsServer {
         self.shared.seen.lock().expect("no thread panics while holding it").clone()
     }
 
-    /// How long each request took here, in rising order; without the rehearsal's.
+    /// Time that each request took here, in rising order; without the rehearsal's.
     pub fn served(&self) -> Vec<Duration> {
         let mut served: Vec<_> = self.seen().into_iter().flat_map(|seen| seen.served).collect();
         served.sort_unstable();

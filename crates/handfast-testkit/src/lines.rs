@@ -1,4 +1,4 @@
-//! What a program wrote to one of its outputs, line by line, searchable while it runs.
+//! Lines that a program wrote to one of its outputs, searchable while it runs.
 
 use std::io::{BufRead, BufReader, Read};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,7 +12,7 @@ use crate::deadline::{DEADLINE, thread};
 pub struct Lines {
     name: &'static str,
     shared: Arc<(Mutex<Vec<String>>, Condvar)>,
-    /// Whether the source has ended.
+    /// True once the source has ended.
     ended: Arc<AtomicBool>,
 }
 
@@ -43,7 +43,7 @@ impl Lines {
         self.lock().clone()
     }
 
-    /// Whether the source has ended.
+    /// Returns true if the source has ended.
     pub fn has_ended(&self) -> bool {
         self.ended.load(Ordering::Acquire)
     }

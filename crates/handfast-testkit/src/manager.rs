@@ -14,13 +14,13 @@ use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_setfd};
 use crate::deadline::DEADLINE;
 use crate::folder::Folder;
 
-/// Where numbers of descriptors begin that are on their way to another process.
+/// First number of descriptors that are on their way to another process.
 const HIGH: i32 = 200;
 
 /// One datagram: its assignments.
 pub type Message = BTreeMap<String, String>;
 
-/// Where it listens for messages.
+/// Service manager with a socket on which it receives messages.
 pub struct Manager {
     socket: UnixDatagram,
     name: String,
@@ -102,7 +102,7 @@ impl Passed {
         Self(sockets.into_iter().map(high).collect())
     }
 
-    /// Where the socket of this place listens.
+    /// Address of the socket at this place.
     pub fn address(&self, place: usize) -> SocketAddr {
         self.0[place].0.local_addr().expect("it is bound")
     }

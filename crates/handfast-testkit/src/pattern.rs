@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 
 /// A prime just above a mebibyte.
 const PERIOD: usize = 1_048_583;
-/// How much can be had in one piece.
+/// Maximum number of bytes in one piece.
 const PIECE: usize = 65_536;
 
 fn noise() -> &'static [u8] {
@@ -45,7 +45,7 @@ impl Checker {
     /// Takes the next bytes.
     ///
     /// # Panics
-    /// When they are not the right ones; the message says where.
+    /// Panics if they are not the right ones; the message has the place.
     pub fn take(&mut self, bytes: &[u8]) {
         self.try_take(bytes).unwrap_or_else(|what| panic!("{what}"));
     }

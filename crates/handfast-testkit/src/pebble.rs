@@ -24,7 +24,7 @@ pub struct Pebble {
     pub tls: SocketAddr,
     /// The address at which it expects answers over plain HTTP.
     pub http: SocketAddr,
-    /// Where records are set.
+    /// Address at which records are set.
     pub dns_control: SocketAddr,
     dns: Child,
     pebble: Option<Child>,

@@ -8,7 +8,7 @@ use std::os::unix::fs::FileExt;
 use crate::certificates::Identity;
 use crate::process::Process;
 
-/// What is secret, and what it is called.
+/// Name and value of a secret.
 pub type Secret = (&'static str, Vec<u8>);
 
 /// The content of a DER value at the beginning, and what follows it.
@@ -23,7 +23,7 @@ fn der(bytes: &[u8]) -> (&[u8], &[u8]) {
     rest.split_at(length)
 }
 
-/// What a PKCS #8 key holds within: the values of its RSAPrivateKey or ECPrivateKey.
+/// Values inside a PKCS #8 key: those of its RSAPrivateKey or ECPrivateKey.
 fn inner(identity: &Identity) -> Vec<Vec<u8>> {
     let (mut left, mut values) = (der(&identity.key).0, Vec::new());
     for _ in 0..2 {
@@ -74,7 +74,7 @@ pub fn of_ec(name: &'static str, identity: &Identity) -> impl Iterator<Item = Se
     forms(name, &inner(identity)[1], identity).into_iter()
 }
 
-/// Whether `secret` is somewhere in `bytes`, found by its first byte: there are many millions of them.
+/// Returns true if `secret` is somewhere in `bytes`, found by its first byte: there are many millions of them.
 fn holds(bytes: &[u8], secret: &[u8]) -> bool {
     let mut left = bytes;
     while left.skip_until(secret[0]).is_ok_and(|skipped| skipped > 0) {
@@ -85,7 +85,7 @@ fn holds(bytes: &[u8], secret: &[u8]) -> bool {
     false
 }
 
-/// Which of the secrets are in a process's memory.
+/// Names of the secrets that are in a process's memory.
 pub fn found_in(process: Process, secrets: &[Secret]) -> Vec<&'static str> {
     let memory = File::open(format!("/proc/{}/mem", process.0)).expect("root may");
     let maps = fs::read_to_string(format!("/proc/{}/maps", process.0)).expect("it lives");

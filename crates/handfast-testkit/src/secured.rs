@@ -14,7 +14,7 @@ use crate::certificates::{authority, localhost};
 use crate::ending::{self, SocketEnd};
 use crate::trust::Version;
 
-/// What a backend shows and asks for: one version, the certificate for `localhost`, tickets.
+/// Server configuration of a backend: one version, the certificate for `localhost`, tickets.
 pub fn server(version: Version, asks_for_certificate: bool) -> Arc<ServerConfig> {
     Arc::new(settings(aws_lc_rs::default_provider(), &[version], asks_for_certificate))
 }
@@ -84,7 +84,7 @@ impl<'p> Secured<'p> {
         Ok(Self { tls, peer })
     }
 
-    /// How the handshake went.
+    /// Kind of the handshake.
     pub fn kind(&self) -> HandshakeKind {
         self.tls.handshake_kind().expect("it is over")
     }

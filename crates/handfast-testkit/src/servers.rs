@@ -16,7 +16,7 @@ use crate::deadline::{DEADLINE, wait_until, wait_until_seeing};
 use crate::folder::Folder;
 use crate::tools::Tool;
 
-/// What a server asks of its clients.
+/// Requirements of a server for its clients.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Asks {
     /// TLS 1.2 and nothing else.
@@ -25,7 +25,7 @@ pub struct Asks {
     pub certificate: bool,
 }
 
-/// What a server counted.
+/// Counters of a server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counted {
     /// Connections.
@@ -88,7 +88,7 @@ fn number_of(lines: impl Iterator) -> u64 {
 
 /// nginx with one page.
 pub struct Nginx {
-    /// Where it listens.
+    /// Address that it listens at.
     pub address: SocketAddr,
     tool: Tool,
     folder: Folder,
@@ -116,7 +116,7 @@ impl Nginx {
         nginx
     }
 
-    /// How many connections it accepted, and how many stand, this one included.
+    /// Number of connections that it accepted, and the number of open ones, this one included.
     fn status(&mut self) -> Option<(u64, u64)> {
         let answer = ask(&self.folder.file("status.sock"), b"GET / HTTP/1.0\r\n\r\n")?;
         self.looks += 1;
@@ -126,8 +126,8 @@ impl Nginx {
         Some((number(accepted)?, number(standing)?))
     }
 
-    /// What it was asked, in its own words, when all connections have ended: name in SNI, version, method, path, length of
-    /// the body, and the header `X-Mark`.
+    /// Returns the requests as its log has them, when all connections have ended: name in SNI, version,
+    /// method, path, length of the body, and the header `X-Mark`.
     pub fn asked(self) -> Vec<[String; 6]> {
         let (_, log) = self.log();
         let columns = |line: &str| -> Vec<String> { line.split(' ').skip(4).map(str::to_owned).collect() };
@@ -146,7 +146,7 @@ impl Nginx {
         (accepted - self.looks, log)
     }
 
-    /// What it counted, when all connections have ended.
+    /// Returns its counters, when all connections have ended.
     pub fn counted(self) -> Counted {
         let (connections, log) = self.log();
         let mut lines: Vec<Vec<&str>> = log.lines().map(|line| line.split(' ').collect()).collect();
@@ -227,7 +227,7 @@ http {{
 
 /// HAProxy as a TLS end in front of an echo.
 pub struct Haproxy {
-    /// Where it listens.
+    /// Address that it listens at.
     pub address: SocketAddr,
     tool: Tool,
     files: Files,
@@ -286,7 +286,7 @@ frontend front
         answer.lines().find(|line| line.starts_with(row))?.split(',').nth(place)?.parse().ok()
     }
 
-    /// What it counted, when all connections have ended.
+    /// Returns its counters, when all connections have ended.
     pub fn counted(self) -> Counted {
         wait_until("HAProxy to have closed every connection", || {
             (self.value("front,FRONTEND,", "scur")? == 0).then_some(())
@@ -308,7 +308,7 @@ frontend front
 
 /// stunnel in front of an echo.
 pub struct Stunnel {
-    /// Where it listens.
+    /// Address that it listens at.
     pub address: SocketAddr,
     tool: Tool,
     backend: Backend,
@@ -338,7 +338,7 @@ impl Stunnel {
         Self { address, tool, backend, _files: files }
     }
 
-    /// What it counted, when all connections have ended.
+    /// Returns its counters, when all connections have ended.
     pub fn counted(self) -> Counted {
         let lines = || self.tool.talk.so_far();
         let with = |text: &str| number_of(lines().iter().filter(|line| line.contains(text)));
@@ -361,7 +361,7 @@ impl Stunnel {
 
 /// `openssl s_server`, which serves one client after another.
 pub struct Openssl {
-    /// Where it listens.
+    /// Address that it listens at.
     pub address: SocketAddr,
     /// The program.
     pub tool: Tool,
@@ -392,7 +392,7 @@ impl Openssl {
         client.ended().output
     }
 
-    /// What its page of statistics says (`-www`): the look itself is taken off.
+    /// Returns the counters of its page of statistics (`-www`), without the request for the page.
     pub fn counted(self) -> Counted {
         let look = self.page();
         let number = |what: &str| {

@@ -1,4 +1,4 @@
-//! What a test's TLS client offers, trusts and remembers. In: a few choices. Out: rustls' configuration.
+//! Settings of a test's TLS client: its offers, its trust anchors and its sessions. In: a few choices. Out: rustls' configuration.
 
 use std::sync::Arc;
 
@@ -47,7 +47,7 @@ pub struct Trust {
     memory: Memory,
 }
 
-/// Which sessions a client offers to resume.
+/// Sessions that a client offers to resume.
 #[derive(Clone, Copy)]
 enum Memory {
     /// None: every handshake is a full one.

@@ -10,7 +10,7 @@ use crate::client::dial;
 /// A proxy that connects every client to one backend, and the requests that it received.
 pub struct Tunnel {
     asked: Arc<Mutex<Vec<u8>>>,
-    /// Where it listens.
+    /// The listener of the proxy.
     pub backend: Backend,
 }
 

@@ -1,5 +1,5 @@
-//! What needs attention, in sentences with the service, the backend, since when and why. The words in parentheses are those of the log, the
-//! metrics and the documents.
+//! Findings that need attention, in sentences with the service, the backend, since when and why. The words in parentheses are those of
+//! the log, the metrics and the documents.
 
 use std::time::{Duration, SystemTime};
 
@@ -110,7 +110,7 @@ pub(super) fn sorted_findings(status: &Status) -> Vec<(Urgency, String)> {
     all
 }
 
-/// Whether it is ready, its reloads, and the process that holds the private keys.
+/// Reports problems of readiness, of reloads, and of the process that holds the private keys.
 fn program(status: &Status, findings: &mut Findings) {
     let reload = &status.measured.reload;
     if let Some(reason) = &status.not_ready_because {
@@ -263,7 +263,7 @@ fn connections(status: &Status) -> u64 {
     status.measured.services.iter().map(ServiceSnapshot::connections).sum()
 }
 
-/// Whether connections of a service have a backend to go to.
+/// Returns true if connections of a service have a backend to go to.
 fn has_backend(service: &ServiceSnapshot) -> bool {
     service.backends.iter().any(|backend| backend.is_up() == Some(true))
 }
@@ -411,7 +411,7 @@ fn refused_certificates(
     );
 }
 
-/// How many ends are of a kind, and what the most frequent of them is; `None` when there are none.
+/// Number of ends of a kind, and the most frequent of them; `None` when there are none.
 fn most(recent: &RecentService, kind: impl Fn(&&End) -> bool) -> Option<(u64, String)> {
     most_of(&recent.ends, kind)
 }

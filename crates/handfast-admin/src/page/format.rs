@@ -22,7 +22,7 @@ impl Urgency {
     }
 }
 
-/// How a certificate's expiry is said, and how urgent it is. Automatic renewal acts 30 days before; what is still there after
+/// Describes a certificate's expiry, with its urgency. Automatic renewal acts 30 days before; a certificate that is still there after
 /// three weeks of that was not renewed.
 pub(super) fn expiry(not_after: SystemTime, now: SystemTime) -> (Urgency, String) {
     const DAY: Duration = Duration::from_secs(86_400);
@@ -36,7 +36,7 @@ pub(super) fn expiry(not_after: SystemTime, now: SystemTime) -> (Urgency, String
     }
 }
 
-/// How long a revocation list is good for; the next one comes before that.
+/// Describes the expiry of a revocation list, with its urgency; the next list comes before that.
 pub(super) fn list_expiry(list: &RevocationListSnapshot, now: SystemTime) -> (Urgency, String) {
     let Some(next) = list.next_update else { return (Urgency::Good, "never expires".into()) };
     match next.duration_since(now) {

@@ -16,7 +16,7 @@ use super::status::{Attention, Status};
 
 use format::long;
 
-/// What needs attention, the most urgent first.
+/// Findings that need attention, the most urgent first.
 pub(super) fn findings(status: &Status) -> Vec<Attention> {
     let all = findings::sorted_findings(status).into_iter();
     all.map(|(urgency, sentence)| Attention { urgency, sentence }).collect()

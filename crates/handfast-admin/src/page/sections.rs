@@ -1,4 +1,4 @@
-//! What the proxy does: where connections go, where the time of handshakes goes, and how connections end.
+//! Sections about the proxy's work: destinations of connections, times of handshakes, and ends of connections.
 
 use handfast_html::{Table, bar_with_words, card, legend, with_small};
 use handfast_observe::metrics::{End, HandshakeSnapshot, Limit};
@@ -19,7 +19,7 @@ const PHASES: [(&str, &str, &str); 4] = [
 /// Backends of a service that are listed beside it; more of them are in the table of backends only.
 const LISTED: usize = 4;
 
-/// What listens, where it goes, and how much passes.
+/// Table of the services: listeners, destinations and traffic.
 pub(super) fn services(status: &Status) -> Markup {
     let over = match status.rates.over_seconds {
         0.0 => "Rates appear a few seconds after the start.".to_owned(),

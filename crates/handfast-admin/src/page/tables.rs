@@ -1,4 +1,4 @@
-//! What the proxy depends on: certificates, backends, their names, threads, the process.
+//! Tables of the parts that the proxy depends on: certificates, backends, their names, threads, the process.
 
 use std::time::SystemTime;
 

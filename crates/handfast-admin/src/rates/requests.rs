@@ -1,4 +1,4 @@
-//! What happened to the HTTP requests of one service in the last minute, or since the start.
+//! Events of the HTTP requests of one service in the last minute, or since the start.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ use super::{each_since, ends_since};
 pub struct RecentRequests {
     /// By class of status.
     pub by_status: BTreeMap<Word, u64>,
-    /// Why they had no complete answer of a backend, the most frequent first.
+    /// Reasons why they had no complete answer of a backend, the most frequent first.
     pub failures: Vec<End>,
     /// Outcomes by route, the most frequent first.
     pub routes: Vec<RouteEnd>,

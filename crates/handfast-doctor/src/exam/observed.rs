@@ -14,7 +14,7 @@ pub(crate) struct Exam<'a> {
     pub(crate) interval: Duration,
     /// `None` where they could not be listed.
     pub(crate) sockets: Option<Vec<Socket>>,
-    /// How long the kernel has run.
+    /// Uptime of the kernel.
     pub(crate) uptime: Option<Duration>,
     pub(crate) report: Report,
 }

@@ -26,7 +26,7 @@ const RECENT: Duration = Duration::from_secs(5);
 const FEW: u64 = 10_000;
 /// Most destinations that the report lists.
 const TOLD: usize = 5;
-/// What the connections to one destination use of the ports.
+/// Source ports that the connections to one destination use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Used {
     /// Not ended, or ended by the other side.
@@ -135,7 +135,7 @@ fn facts(exam: &mut Exam<'_>, ports: &Ports) {
     exam.report.fact("source ports", sentence);
 }
 
-/// Which side holds TIME_WAIT.
+/// Reports the side that holds TIME_WAIT.
 fn time_wait(exam: &mut Exam<'_>, used: &BTreeMap<(IpAddr, SocketAddr), Used>, as_server: u64) {
     let as_client: u64 = used.values().map(|used| used.resting).sum();
     let sentence = match (as_client, as_server) {
@@ -195,7 +195,7 @@ fn by_destination(sockets: &[Socket], ports: &Ports) -> (BTreeMap<(IpAddr, Socke
     (used, as_server)
 }
 
-/// Whether the ports to one destination run out.
+/// Judges whether the ports to one destination run out.
 fn judge((source, to): (IpAddr, SocketAddr), used: Used, ports: &Ports) -> Option<Finding> {
     let taken = used.open + used.fresh;
     let reused = ports.reuse.after(source.is_loopback()).is_some();

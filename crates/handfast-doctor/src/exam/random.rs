@@ -17,7 +17,7 @@ use crate::machine::Machine;
 use crate::report::{Finding, Report};
 
 const TOPIC: &str = "random-numbers";
-/// How many are drawn, and their bytes.
+/// Number of values that are drawn, and their bytes.
 const DRAWS: u64 = 100_000;
 const BYTES: usize = 40;
 /// Threads of this program that draw, since a generator per thread could start in the same state.
@@ -48,7 +48,7 @@ pub(super) fn look(machine: &Machine, report: &mut Report) {
     }
 }
 
-/// Whether the kernel's generator is seeded.
+/// Checks that the kernel's generator is seeded.
 fn ready(report: &mut Report) {
     let mut byte = [0; 1];
     if let Err(rustix::io::Errno::AGAIN) = getrandom(&mut byte, GetRandomFlags::NONBLOCK) {

@@ -72,12 +72,12 @@ impl Planted {
         File::create(path).and_then(|mut file| file.write_all(text.as_bytes())).expect("it has room");
     }
 
-    /// What is made of it.
+    /// Machine with these files.
     pub(crate) fn machine(&self) -> Machine {
         Machine::below(self.0.path())
     }
 
-    /// What is found.
+    /// Report of this machine.
     pub(crate) fn examined(&self) -> Report {
         let (interval, program) = (Duration::ZERO, "handfast".to_owned());
         examine(&Wanted { machine: self.machine(), interval, program })

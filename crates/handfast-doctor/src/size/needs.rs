@@ -269,7 +269,7 @@ impl Load<'_> {
         })
     }
 
-    /// How long a source port stays blocked.
+    /// Time for which a source port stays blocked.
     fn rest(&self) -> Duration {
         let reuse = Reuse {
             tw_reuse: self.machine.number("net.ipv4.tcp_tw_reuse"),
