@@ -113,7 +113,7 @@ pub enum NotReady {
     NamesUnanswered(Vec<String>),
     /// The process that holds the private keys is unresponsive: no handshake can be signed.
     KeyProcess {
-        /// Since when.
+        /// Time for which it has not answered.
         silence: Duration,
     },
     /// A stop has begun, and connections are still accepted for a while.

@@ -41,7 +41,7 @@ struct Sample {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Recent {
-    /// Over how many seconds.
+    /// Number of seconds that the events are from.
     pub over_seconds: f64,
     /// By service.
     pub services: BTreeMap<String, RecentService>,
@@ -104,7 +104,7 @@ pub struct Attempts {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Rates {
-    /// Over how many seconds; zero when there is no past yet.
+    /// Number of seconds that the means are over; zero when there is no past yet.
     pub over_seconds: f64,
     /// By service.
     pub services: BTreeMap<String, ServiceRates>,

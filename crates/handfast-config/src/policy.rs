@@ -107,7 +107,7 @@ fn named(base: String) -> Policy {
     Policy { base, versions: None, suites: None, groups: None }
 }
 
-/// A policy with the lists of a section in place of its own.
+/// A policy with the lists of a section instead of the inherited ones.
 fn written_policy(section: &Table<'_>, around: Policy) -> Policy {
     Policy {
         base: around.base,

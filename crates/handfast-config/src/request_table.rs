@@ -15,7 +15,7 @@ pub struct RequestTable {
     routes: Box<[RequestRoute]>,
     /// For each host the routes with its name, in the order written.
     exact: HashMap<Box<str>, Vec<usize>>,
-    /// By what follows the asterisk's dot.
+    /// Routes by the part of the pattern after `*.`.
     wildcard: HashMap<Box<str>, Vec<usize>>,
     /// Routes without hosts.
     any: Vec<usize>,

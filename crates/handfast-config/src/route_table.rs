@@ -12,7 +12,7 @@ use super::model::ServiceRule;
 #[derive(Debug, Default)]
 pub struct RouteTable {
     exact: HashMap<Box<str>, Candidates<Box<[u8]>>>,
-    /// By what follows the asterisk's dot.
+    /// Rules by the part of the pattern after `*.`.
     wildcard: HashMap<Box<str>, Candidates<Box<[u8]>>>,
     /// Rules without names: for clients with any name, and with none.
     any: Candidates<Box<[u8]>>,

@@ -145,7 +145,7 @@ impl Section {
     }
 }
 
-/// A section with its keys, in the order of the reference page. What stands before each as a comment is its description.
+/// A section with its keys, in the order of the reference page. The comment before each is its description.
 ///
 /// `short`: how it is written in one line, if that is better. `with`: the sections inside it. `use`: keys that another section describes. `keys of`: all keys of another section.
 /// `of_service`: what holds without the key is that, or those, of the service.

@@ -32,13 +32,13 @@ pub enum Bound {
 pub struct Shape {
     /// Time from one end to the other.
     pub delay: Duration,
-    /// By how much this varies, evenly to both sides.
+    /// Variation of the delay, evenly to both sides.
     pub jitter: Duration,
     /// Share of packets that are lost, from 0 to 1.
     pub loss: f64,
     /// Share of packets that are held back, so that others overtake them, from 0 to 1.
     pub reorder: f64,
-    /// For how long these are held back.
+    /// Time for which these are held back.
     pub reorder_by: Duration,
     /// Bits a second, of IP packets; `None` for no limit.
     pub rate: Option<u64>,

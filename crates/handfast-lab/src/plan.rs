@@ -60,7 +60,7 @@ pub struct Server {
 pub struct LinkWords {
     /// Time there and back.
     pub rtt: Option<String>,
-    /// By how much each direction varies.
+    /// Variation of each direction.
     pub jitter: Option<String>,
     /// Share of packets lost, in each direction.
     pub loss: Option<String>,
@@ -275,7 +275,7 @@ fn link(
     Link { ends, shapes: [shape; 2], mtu: mtu.unwrap_or(USUAL_MTU) }
 }
 
-/// For how long a packet is held back: a quarter of the way, and at least a millisecond.
+/// Time for which a packet is held back: a quarter of the way, and at least a millisecond.
 fn held_back(shape: &Shape) -> Duration {
     (shape.delay / 4).max(Duration::from_millis(1))
 }

@@ -86,7 +86,7 @@ pub struct Direction {
 pub struct Asked {
     /// Milliseconds from one end to the other.
     pub delay_ms: f64,
-    /// By how many it was to vary to both sides.
+    /// Requested variation to both sides, in milliseconds.
     pub jitter_ms: f64,
     /// Share to be lost.
     pub loss: f64,

@@ -236,7 +236,7 @@ impl Group {
         micros.trim().parse::<u64>().ok()?.checked_mul(1_000)
     }
 
-    /// Greatest memory, page cache included; 0 when it is not told.
+    /// Greatest memory, page cache included; 0 if the kernel does not report it.
     fn resident(&self) -> u64 {
         if self.version_2 {
             return self.number("memory.peak").or_else(|| self.number("memory.current")).unwrap_or(0);

@@ -57,7 +57,7 @@ pub enum Workers {
     Local,
     /// Workers that wait on a bus.
     Nats {
-        /// Where.
+        /// Address of the bus.
         bus: BusAddress,
         /// Number of workers.
         machines: u32,

@@ -97,9 +97,9 @@ impl Tally {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Failures {
-    /// At which step.
+    /// Step that failed.
     pub step: Step,
-    /// Why.
+    /// Cause of the failures.
     pub cause: Cause,
     /// Number of these failures.
     pub count: u64,

@@ -16,7 +16,7 @@ pub struct CloseReason {
     pub step: Step,
     /// Side that made it end.
     pub side: Side,
-    /// Why.
+    /// True cause of the end.
     pub cause: Cause,
     /// Details: the TLS error, retransmissions, bytes undelivered. Never needed to understand `cause`.
     pub detail: Option<Box<str>>,

@@ -339,7 +339,7 @@ impl Talk {
         Ok(())
     }
 
-    /// Closes cleanly; if `ask` says so, waits for the server's reaction.
+    /// Closes cleanly; with `ask.look`, waits for the server's reaction.
     fn close(mut self, ask: &Ask<'_>, made: &mut Attempt) {
         let second = Duration::from_secs(1);
         // The result does not matter: a server that is gone has closed already.

@@ -42,11 +42,11 @@ pub(crate) struct Response {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Part {
     Head,
-    /// So many bytes of the body are to come.
+    /// This number of bytes of the body is to come.
     Sized(u64),
     /// A line with a chunk's size is to come.
     ChunkLine,
-    /// So many bytes of a chunk, with the line end behind it.
+    /// This number of bytes of a chunk is to come, with the line end behind it.
     Chunk(u64),
     /// Lines behind the last chunk.
     Trailer,

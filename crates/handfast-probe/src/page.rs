@@ -123,7 +123,7 @@ fn one_each(page: &Page, costs: &Costs, way: &'static str, later: (u32, f64)) ->
     }
 }
 
-/// So many connections at the same time, each with its share of the resources in turn.
+/// Model of this number of connections at the same time, each with its share of the resources in turn.
 fn kept(page: &Page, costs: &Costs, way: &'static str, connections: u32, opened: (u32, f64)) -> Way {
     let connections = connections.min(page.resources);
     let share = page.resources.div_ceil(connections);

@@ -30,7 +30,7 @@ pub struct Job {
     pub account: Option<Accounted>,
 }
 
-/// Whose CPU time is counted.
+/// Processes whose CPU time is counted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Accounted {

@@ -12,7 +12,7 @@ use handfast_text::bound::{self, BoundError, Names, Statistic, Unit, Value};
 use crate::series::Series;
 use crate::units;
 
-/// On which side of its limit a figure must stay.
+/// Side of its limit on which a figure must stay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// `--max`: at most the limit.
@@ -122,7 +122,7 @@ impl Bound {
         &self.written
     }
 
-    /// On which side the figure must stay.
+    /// Side of the limit on which the figure must stay.
     pub const fn direction(&self) -> Direction {
         self.direction
     }

@@ -102,7 +102,7 @@ pub struct Operation {
     pub what: What,
     /// Its algorithm.
     pub name: String,
-    /// To how many bytes; `None` where that is no question.
+    /// Number of bytes that it handles; `None` for operations without a size.
     pub bytes: Option<u32>,
     /// On one core.
     pub time: Time,
@@ -254,7 +254,7 @@ pub struct ComparedRow {
     pub what: What,
     /// Its algorithm.
     pub name: String,
-    /// To how many bytes.
+    /// Number of bytes that it handles.
     pub bytes: Option<u32>,
     /// Ours, a second.
     pub ours: f64,

@@ -46,9 +46,9 @@ pub struct Manners {
     pub groups: Vec<NamedGroup>,
     /// True if a client must have a certificate of the tests' authority.
     pub asks_for_certificate: bool,
-    /// From which connection on a client is refused for want of a certificate; the rehearsal's is number 0.
+    /// First connection from which a client is refused for want of a certificate; the rehearsal's is number 0.
     pub refuses_from: Option<usize>,
-    /// From which connection on it closes each one at once.
+    /// First connection from which it closes each one at once.
     pub sheds_from: Option<usize>,
     /// Time before it answers a hello.
     pub handshake_takes: Duration,
@@ -85,7 +85,7 @@ impl Manners {
 /// Facts that a server saw of a connection.
 #[derive(Clone, Debug)]
 pub struct Seen {
-    /// From where it came.
+    /// Address of the client.
     pub from: IpAddr,
     /// The name in SNI.
     pub name: Option<String>,

@@ -1,4 +1,4 @@
-//! A certificate authority with ACME (Pebble) and its DNS server: each on an address of its own. In: settings. Out: its directory. It
+//! A certificate authority with ACME (Pebble) and its DNS server: each on a separate address. In: settings. Out: its directory. It
 //! rejects good nonces and forgets authorizations now and then, as its environment asks.
 
 use std::net::SocketAddr;

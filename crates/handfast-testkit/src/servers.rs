@@ -197,7 +197,7 @@ fn nginx_config(files: &Files, address: SocketAddr, asks: Asks, names: &[&str]) 
         String::new()
     };
     let (chain, key) = (files.chain.display(), files.key.display());
-    // Not where it stands, but where nginx is started from, is what a relative path would mean here.
+    // A relative path would be resolved from the folder in which nginx is started, not from the file's.
     let socket = files.folder.file("status.sock");
     let socket = socket.display();
     let scratch: String = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]

@@ -243,7 +243,7 @@ mod tests {
         )
     }
 
-    /// An example of HAProxy in a frontend, or where the word in front of `|` says; behind a line with `%` it is a section of its own.
+    /// An example of HAProxy in a frontend, or in the section named before `|`; behind a line with `%` it is a separate section.
     fn in_haproxy(example: &str) -> String {
         let (place, example) = match example.split_once('|') {
             Some((place, rest)) if place.bytes().all(|byte| byte.is_ascii_lowercase()) => (place, rest),

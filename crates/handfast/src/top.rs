@@ -227,7 +227,7 @@ fn run(model: &mut Model, news: &Receiver<News>, screen: &mut Screen, look: Look
     }
 }
 
-/// Asks again and again; a proxy that does not answer is asked on.
+/// Asks repeatedly, also while the proxy does not answer.
 fn ask(status: &AdminAddress, begun: Instant, interval: Duration, news: &SyncSender<News>) {
     loop {
         let next = Instant::now() + interval;

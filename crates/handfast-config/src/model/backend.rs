@@ -10,7 +10,7 @@ use handfast_net::dial::SourceAddress;
 
 use super::Program;
 
-/// A backend as written: an address, or a name that is resolved again and again.
+/// A backend as written: an address, or a name that is resolved repeatedly.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Target {
     /// An address.
@@ -58,7 +58,7 @@ pub struct Backend {
 }
 
 impl From<Target> for Backend {
-    /// With what holds when nothing more is written.
+    /// Returns a backend with the defaults of all other settings.
     fn from(target: Target) -> Self {
         Self { target, weight: 1, backup: false }
     }

@@ -61,7 +61,7 @@ pub struct ServerReport {
 /// One kind of handshake: the run in the middle of several.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Row {
-    /// Which.
+    /// Name of the kind.
     pub name: &'static str,
     /// True if the server supports it; otherwise the figures are those of what it did instead.
     pub done: bool,

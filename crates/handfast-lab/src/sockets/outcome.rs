@@ -98,7 +98,7 @@ pub enum Outcome {
 pub struct Counted {
     /// The outcome.
     pub outcome: Outcome,
-    /// In how many runs.
+    /// Number of runs with this outcome.
     pub runs: u32,
 }
 

@@ -116,7 +116,7 @@ pub(super) enum Order {
     },
     /// You answered, and cannot take part.
     TurnedAway {
-        /// Why.
+        /// Reason of the refusal, or of the end.
         why: Refusal,
     },
     /// Work for me, and for no other coordinator until you have received nothing from me for a lease.
@@ -143,7 +143,7 @@ pub(super) enum Order {
     Go {
         /// The run's name.
         run: String,
-        /// When.
+        /// Start of the run.
         start_ns: u64,
     },
     /// Your lease is longer now.
@@ -152,7 +152,7 @@ pub(super) enum Order {
         by: String,
         /// The run's name.
         run: String,
-        /// Until when.
+        /// End of the lease.
         until_ns: u64,
     },
     /// Begin no more transactions, and end.
@@ -219,7 +219,7 @@ pub(super) enum Event {
     },
     /// Nothing more will come from me in this run.
     Gone {
-        /// Why.
+        /// Reason of the refusal, or of the end.
         why: String,
     },
 }

@@ -121,7 +121,7 @@ impl Lease {
         }
     }
 
-    /// Until when it holds, as far as is known.
+    /// End of the lease, as far as is known.
     fn until(&self) -> Moment {
         Moment::from_nanos(self.0.load(Ordering::Relaxed))
     }
@@ -139,7 +139,7 @@ pub(super) struct ShareThread {
     stop: Arc<AtomicBool>,
     /// Its messages; closed when it has ended.
     pub(super) news: mpsc::Receiver<News>,
-    /// Until when it may make load.
+    /// Lease of the permission to make load.
     pub(super) lease: Lease,
 }
 

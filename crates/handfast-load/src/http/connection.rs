@@ -33,7 +33,7 @@ use crate::wire::{Ended, Wire};
 
 type Pipe = handfast_leg::Pipe<Stream, ClientSession>;
 
-/// Until when the rest of the handshake waits for the first request to take it along: for any time.
+/// Time until which the rest of the handshake waits for the first request, to be sent together: without a limit.
 const WITH_THE_FIRST_REQUEST: Moment = Moment::from_nanos(u64::MAX - 1);
 
 /// An answer, read to its end.
@@ -86,7 +86,7 @@ struct InFlight {
     stage: Stage,
 }
 
-/// An HTTP connection that stands.
+/// An established HTTP connection.
 pub(super) struct Connection {
     bench: Rc<ThreadContext>,
     pipe: Rc<RefCell<Pipe>>,

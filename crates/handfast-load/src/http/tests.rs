@@ -521,7 +521,7 @@ fn a_status_that_is_expected_is_no_failure() {
 
 #[test]
 fn a_server_that_ends_kept_connections_now_and_then_costs_nothing_but_new_ones() {
-    // Told, and not told.
+    // Announced, and not announced.
     let deeds: [Deed; 2] = [
         |mut tls| {
             for _ in 0..3 {

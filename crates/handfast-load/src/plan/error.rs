@@ -16,7 +16,7 @@ pub enum PlanError {
     HeaderRefused {
         /// Its name.
         name: String,
-        /// Why.
+        /// Reason for the refusal.
         why: &'static str,
     },
     /// A value that no header can have. Messages omit it, since it may be secret.

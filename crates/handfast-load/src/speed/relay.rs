@@ -206,7 +206,7 @@ impl Run {
         engine::stop();
     }
 
-    /// So many transactions or bytes were relayed: ends a round when it is time. The first round is for warming up.
+    /// Counts relayed transactions or bytes, and ends a round when it is time. The first round is for warming up.
     fn relayed(&self, units: f64) {
         self.units.set(self.units.get() + units);
         let now = engine::now();

@@ -286,7 +286,7 @@ fn a_lost_bus_is_not_valid() {
     assert!(!verdict.evidence.iter().any(|line| line.contains("0 failed")), "{verdict:?}");
 }
 
-/// So many closes that ended so, of 10,000, and no transaction that failed.
+/// This number of closes that ended with `cause`, of 10,000, and no transaction that failed.
 fn badly_closed(close: Close, cause: Cause, count: u64) -> Verdict {
     let mut outcome = Made { plan: Plan { close, ..Plan::default() }, ..closed() }.outcome();
     let failures = Failures { step: Step::Close, cause, count, examples: vec!["slow".into()] };

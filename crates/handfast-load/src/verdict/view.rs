@@ -43,7 +43,7 @@ pub(crate) struct Lost<'o> {
     pub(crate) name: &'o str,
     /// Reason for its loss.
     pub(crate) why: &'o str,
-    /// From which second on nothing came from it; `None` when every second of the run did.
+    /// First second from which nothing came from it; `None` when every second of the run came.
     pub(crate) from: Option<u32>,
 }
 

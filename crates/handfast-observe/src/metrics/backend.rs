@@ -60,7 +60,7 @@ counters! {
     backup: bool;
     /// State that an operator has set: `drain`, `down`; `None`: none.
     operator: Option<Word>;
-    /// Since when.
+    /// Time at which the operator set it.
     #[serde(default, with = "times::optional")]
     operator_since: Option<SystemTime>;
     /// Results of its checks; `None` when it is not checked.

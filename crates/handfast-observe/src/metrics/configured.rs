@@ -85,7 +85,7 @@ pub struct NameSnapshot {
     pub failed: u64,
     /// Reason why the last lookup failed; `None` when it was answered.
     pub problem: Option<String>,
-    /// Since when every lookup has failed.
+    /// Start of the time in which every lookup has failed.
     #[serde(default, with = "times::optional")]
     pub failing_since: Option<SystemTime>,
 }

@@ -31,7 +31,7 @@ pub struct End {
     pub step: Option<Step>,
     /// The side that made them end.
     pub side: Option<Side>,
-    /// Why; [`Cause::counted`].
+    /// Their cause; [`Cause::counted`].
     pub cause: Option<Cause>,
     /// Number of these ends.
     pub count: u64,

@@ -43,7 +43,7 @@ pub struct FailureSnapshot {
     pub step: Word,
     /// The side that made it end.
     pub side: Word,
-    /// Why.
+    /// Cause of the failure.
     pub cause: Word,
     /// Description of the failure.
     pub sentence: Box<str>,

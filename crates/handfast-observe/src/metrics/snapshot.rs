@@ -154,7 +154,7 @@ pub struct MachineSnapshot {
     /// Time of its last message.
     #[serde(with = "times")]
     pub heard_at: SystemTime,
-    /// By how much its clock differs from ours.
+    /// Difference of its clock from ours.
     pub clock_differs_seconds: f64,
     /// True if its clock is behind ours, and not ahead.
     pub clock_behind: bool,

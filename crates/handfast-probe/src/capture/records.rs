@@ -84,7 +84,7 @@ impl Records {
         }
     }
 
-    /// So many bytes are missing. Where they belong to a body that is not read, nothing is lost.
+    /// Skips this number of missing bytes. Where they belong to a body that is not read, nothing is lost.
     pub(super) fn miss(&mut self, mut bytes: usize, found: &mut Vec<Found>) {
         let reads = self.kind == ContentType::HANDSHAKE.0 && self.in_clear();
         let here = if self.have == HEADER_LENGTH && !reads { self.left.min(bytes) } else { 0 };

@@ -37,7 +37,7 @@ impl Sum {
 pub struct Handshakes {
     /// From accept to the end.
     pub total: Sum,
-    /// Of which: waiting for the hello, cryptography, waiting for the client, waiting for the thread.
+    /// Phases of it: waiting for the hello, cryptography, waiting for the client, waiting for the thread.
     pub phases: [Sum; PHASES],
 }
 

@@ -58,7 +58,7 @@ impl Page {
         }
     }
 
-    /// A sentence within the width; what follows its first line stands below its first word.
+    /// A sentence within the width; further lines are indented to its first word.
     fn wrapped(&mut self, first: &str, sentence: &str) {
         let rest = " ".repeat(handfast_text::table::width(first));
         let width = self.style.columns.unwrap_or(WIDTH);

@@ -3,7 +3,7 @@
 //! In: rows, and lines that belong above them. Out: bytes for the terminal, one write for each change.
 //!
 //! No alternate screen, no raw mode, no hidden cursor: between writes, the cursor is below the picture.
-//! So after any end of the program the terminal works as before, and the last picture stays in its history.
+//! After any end of the program the terminal works as before, and the last picture stays in its history.
 //!
 //! Not the inline viewport of ratatui: it asks the terminal for the cursor's position on standard output, where the report goes, and reads
 //! the answer from the keyboard.

@@ -63,7 +63,7 @@ pub(crate) struct Model {
     run: Option<Box<Run>>,
     /// Time of the last answer, good or bad.
     pub(super) time: f64,
-    /// Since when the proxy does not answer, and why.
+    /// Start of the time in which the proxy has not answered, and the reason.
     pub(super) lost: Option<(f64, String)>,
     /// Time at which another process replaced the previous one, and the process id of the previous one.
     pub(super) replaced: Option<(f64, u32)>,

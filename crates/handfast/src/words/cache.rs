@@ -60,7 +60,7 @@ pub(crate) struct PurgeWords {
     pub(crate) running: AtWords,
 }
 
-/// Which proxy is asked.
+/// The proxy to ask.
 #[derive(Args, Debug)]
 pub(crate) struct AtWords {
     /// Admin address of the proxy, instead of the one in its configuration: http://HOST:PORT, HOST:PORT, unix:/PATH

@@ -103,7 +103,7 @@ pub(crate) struct LoadWords {
     pub(crate) against_replay: Vec<String>,
 }
 
-/// What a transaction does.
+/// Options for the work of a transaction.
 #[derive(Args, Debug, Default)]
 #[command(next_help_heading = "Work")]
 pub(crate) struct WorkWords {
@@ -162,7 +162,7 @@ pub(crate) struct WorkWords {
     pub(crate) expect: Option<String>,
 }
 
-/// When transactions begin.
+/// Options for the model of the load.
 #[derive(Args, Debug, Default)]
 #[command(next_help_heading = "Model")]
 pub(crate) struct ModelWords {
@@ -259,7 +259,7 @@ pub(crate) struct TlsWords {
     pub(crate) mix: Vec<String>,
 }
 
-/// Which side ends a connection, and its source address.
+/// Options for the end of a connection, and its source address.
 #[derive(Args, Debug, Default)]
 #[command(next_help_heading = "Close")]
 pub(crate) struct CloseWords {

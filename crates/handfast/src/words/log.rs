@@ -54,7 +54,7 @@ pub(crate) struct LogWords {
     pub(crate) json: bool,
 }
 
-/// Which connections and requests.
+/// Options that select connections and requests.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct OnlyWords {
     /// Only connections that failed, and requests that no backend answered completely
@@ -92,7 +92,7 @@ pub(crate) struct OnlyWords {
     pub(crate) host: Vec<String>,
 }
 
-/// The statuses that a word stands for; a request without one has 0.
+/// The statuses of a word; a request without one has 0.
 fn status(text: &str) -> Result<RangeInclusive<u64>, String> {
     if text == "none" {
         return Ok(0..=0);

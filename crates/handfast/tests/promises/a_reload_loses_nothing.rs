@@ -1,4 +1,4 @@
-//! A reload loses nothing: no new connection fails, no tunnel that stands is cut, memory and descriptors stay as they were.
+//! A reload loses nothing: no new connection fails, no open tunnel is cut, memory and descriptors stay as they were.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
 //! A ticket never crosses a policy: offered to another service, to another name with another rule, or after a reload that
-//! tightened the rule, it is worth nothing, and the refusal stands.
+//! tightened the rule, it is worth nothing, and the client stays refused.
 
 use std::sync::Arc;
 

@@ -40,7 +40,7 @@ fn assert_hundred_then_abort(ending: &Ending) {
     assert!(ending.is_abort(), "an abort stays an abort: {ending:?}");
 }
 
-/// Says something first, so that the client knows the tunnel stands, then listens.
+/// Sends a byte first, so that the client knows that the tunnel is open, then reads.
 fn greet_then_listen(peer: &mut Peer) {
     peer.send(b"!");
     peer.read_to_end();

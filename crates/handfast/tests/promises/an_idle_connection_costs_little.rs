@@ -83,8 +83,8 @@ fn allowed_files() -> u64 {
     }
 }
 
-/// A backend of one thread, which is enough: each client says one byte as soon as it stands. It lets go of all of them when one
-/// says nothing and leaves.
+/// A backend of one thread, which is enough: each client sends one byte once it is connected. It drops all of them when one
+/// closes without a byte.
 fn echo_one_byte_and_hold() -> (SocketAddr, JoinHandle<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
     let address = listener.local_addr().expect("a bound socket has an address");

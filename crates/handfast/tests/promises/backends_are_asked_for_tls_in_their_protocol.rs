@@ -24,7 +24,7 @@ fn asking(config: Config, folder: &Folder, word: &str) -> Config {
     )
 }
 
-/// In front of one proxy whose clients ask for TLS stands another one that does ask; its own clients are plain, or ask too.
+/// Two proxies in a row: the outer one requests TLS from the inner one; its own clients are plain, or request TLS too.
 struct Scene {
     _folder: Folder,
     _backends: Vec<Backend>,

@@ -12,7 +12,7 @@ use super::support::servers::address_of_ones_own;
 use super::support::skip::needs;
 use super::support::tools::{self, Tool};
 
-/// Files that OpenSSL makes in a folder; `@` stands for it.
+/// Files that OpenSSL makes in a folder; `@` is the folder.
 struct Files(Folder);
 
 impl Files {

@@ -1,5 +1,5 @@
 //! Changed files are found whatever else happens: within the interval where no notification comes, also while the service manager is
-//! told all the time that all is well; however soon one change follows another; and where TLS is spoken to backends alone. A link in
+//! notified all the time that all is well; however soon one change follows another; and where TLS is spoken to backends alone. A link in
 //! the middle of a path is changed instead of a file on a network file system: neither sends a notification.
 
 use std::fs;

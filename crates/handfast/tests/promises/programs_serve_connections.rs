@@ -91,7 +91,7 @@ fn one_that_cannot_be_started_aborts_the_connection() {
     assert!(reason.contains("backend"), "{reason}");
 }
 
-/// The sandbox executes nothing: what a process that was started later would need is told, and what is served goes on.
+/// The sandbox executes nothing: a reload that needs another process is refused with a message, and serving continues.
 #[test]
 fn a_reload_cannot_add_one() {
     let folder = Folder::new();

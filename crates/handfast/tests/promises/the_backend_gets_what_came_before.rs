@@ -43,7 +43,7 @@ fn slow_backend() -> (Backend, Receiver<(u64, io::Result<()>)>) {
     let (sender, seen) = sync_channel(TIMES);
     let backend = Backend::start(move |peer| {
         small_buffer(&peer.stream);
-        // So that the client knows that the tunnel stands, and breaks off in nothing but that.
+        // The client then knows that the tunnel is open, and breaks off in nothing but that.
         peer.send(b"!");
         let _ = sender.send(sip(&peer.stream));
     });

@@ -54,7 +54,7 @@ fn keeps(keeper: &Keeper, count: usize) {
     });
 }
 
-/// So many who connect, and are accepted by the kernel alone.
+/// Opens this number of connections, which only the kernel accepts.
 fn connect(address: SocketAddr, count: usize) -> Vec<TcpStream> {
     (0..count).map(|_| TcpStream::connect_timeout(&address, DEADLINE).expect("a process listens")).collect()
 }

@@ -40,7 +40,7 @@ pub(super) struct Script {
 }
 
 impl Script {
-    /// So many seconds, each of which takes a fiftieth of one.
+    /// A load of this number of seconds, each of which takes a fiftieth of one.
     pub(super) fn of(seconds: u32) -> Self {
         Self {
             seconds,

@@ -117,7 +117,7 @@ impl Rules {
         must("nft flush chain inet faults input");
     }
 
-    /// To how many packets a rule was applied.
+    /// Number of packets to which a rule was applied.
     pub(crate) fn applied(&self, name: &str) -> u64 {
         let listing = must("nft list table inet faults");
         let name = format!("comment \"{name}\"");

@@ -146,7 +146,7 @@ fn comment_len(text: &str) -> usize {
     text.len()
 }
 
-/// Leaves out what stands below `#[cfg(test)]`, `#[cfg(all(test, …))]` and `#[test]`.
+/// Leaves out the items below `#[cfg(test)]`, `#[cfg(all(test, …))]` and `#[test]`.
 fn without_tests(tokens: &[Token]) -> Vec<Token> {
     let mut kept = Vec::new();
     let mut at = 0;
