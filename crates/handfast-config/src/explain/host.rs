@@ -1,5 +1,4 @@
-//! Explains how each service serves a client that requests one name: its rule, certificate and backends; and its request, if there is
-//! one.
+//! Explains how each service serves a client that requests one name: its rule, certificate and backends; and its request, if any.
 //!
 //! In: the model, the name or URL, and the certificates that the store would show. Out: a text for `handfast check --explain HOST`. The
 //! rule is chosen by the same code that chooses it for connections.

@@ -51,8 +51,8 @@ fn requests_certificates(service: &Table<'_>) -> bool {
     service.span_of(&keys::CLIENT_CERTIFICATES).is_some() || service.inner_list(&keys::RULE).iter().any(asks)
 }
 
-/// Returns true if the service has no backends and needs none: each request has a response, or backends, of a route. Reports missing
-/// ones.
+/// Returns true if the service has no backends and needs none: each request has a response, or backends, of a route. Reports
+/// missing ones.
 pub(super) fn is_without_backend(
     service: &Table<'_>,
     http: Option<BackendVersion>,

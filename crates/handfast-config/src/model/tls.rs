@@ -119,8 +119,7 @@ pub enum MissingCloseNotify {
 pub struct Starttls {
     /// The protocol.
     pub protocol: Protocol,
-    /// This proxy's name in it, or in XMPP towards a backend the requested domain; `None`: the name of the machine, or that of the
-    /// backend.
+    /// This proxy's name in it, or in XMPP towards a backend the requested domain; `None`: the machine's or the backend's name.
     pub name: Option<String>,
 }
 
@@ -145,7 +144,7 @@ pub struct BackendTls {
     pub policy: Policy,
     /// The protocol in which TLS is requested, and this proxy's name in it; `None`: TLS from the first byte.
     pub starttls: Option<Starttls>,
-    /// Checks whether its certificate was revoked.
+    /// Checks of the revocation of its certificate.
     pub revocation: BackendRevocation,
     /// True if sessions are resumed.
     pub resumption: bool,
