@@ -70,7 +70,7 @@ section! {
         why "the limit of open files is raised as far as allowed at start, and what it allows is said then",
         example "10000", elsewhere "maxconn worker-connections";
 
-    /// How long a stop goes on accepting and serving, while `/ready` already says that it is not ready. Only then are new
+    /// Time for which a stop continues to accept and serve, while `/ready` already reports that it is not ready. Only then are new
     /// connections refused, and `drain` begins. A further signal ends it early.
     DRAIN_DELAY: Span = "drain-delay", Span { range: Duration::ZERO..=HOUR, zero: None },
         default "\"0s\"",
@@ -78,21 +78,21 @@ section! {
              only make each stop longer",
         example "\"10s\"", elsewhere "lame-duck shutdown-delay stop-delay pre-stop grace";
 
-    /// How long a stop waits for connections to end by themselves. After that the rest is cut, and the log says how many.
+    /// Time for which a stop waits until connections end. After that the rest is cut, and the log says how many.
     DRAIN: Span = "drain", Span { range: Duration::ZERO..=DAY, zero: None },
         default "\"30s\"",
         why "long enough for requests, and well below the 90 s after which systemd kills",
         example "\"5m\"", elsewhere "shutdown-timeout hard-stop-after graceful-timeout";
 
-    /// How often certificates, keys and ticket keys are checked for changes, in addition to the kernel's notifications.
+    /// Interval at which certificates, keys and ticket keys are checked for changes, in addition to the kernel's notifications.
     WATCH_INTERVAL: Span = "watch-interval", Span { range: TENTH..=DAY, zero: None },
         default "\"10s\"",
         why "network file systems send no notifications; a check costs one system call for each file",
         example "\"1m\"", elsewhere "reload-interval refresh";
 
-    /// How long a certificate is served on whose file was removed from its folder, unless others cover its names with the same
-    /// kind of key. After that it is no longer served, which is logged. A file that is there and cannot be used, and one that
-    /// the configuration itself names, has no such limit: its old version is served until it is fixed.
+    /// Time for which a certificate is still served after its file was removed from its folder, unless others cover its names with the
+    /// same kind of key. After that it is no longer served, which is logged. A file that is there and cannot be used, and one that the
+    /// configuration itself names, has no such limit: its old version is served until it is fixed.
     KEEP_REMOVED: Span = "keep-removed-certificates", Span { range: Duration::ZERO..=WEEK, zero: None },
         default "\"10m\"",
         why "many tools renew by removing first and writing then, and in between the name would get another name's \
@@ -117,19 +117,19 @@ section! {
         why "who may ask can make the process execute a program, with the rights that it has",
         example "\"/run/handfast/upgrade.sock\"", elsewhere "upgrade-sock stats-socket expose-fd";
 
-    /// Where the private keys of certificates are, also of those that are shown to backends. With `"apart"` a second process
-    /// reads the files that hold them and makes the signatures, and the process that talks with the network never has one, so
-    /// its memory cannot leak one. It is started with this one, before privileges are given up, and again within a second when
-    /// it ends. Takes effect at a start or upgrade, not at a reload.
+    /// Place of the private keys of certificates, also of those that are shown to backends. With `"apart"` a second process reads the
+    /// files that hold them and makes the signatures, and the process that talks with the network never has one, so its memory cannot
+    /// leak one. It is started with this one, before privileges are given up, and again within a second when it ends. Takes effect at a
+    /// start or upgrade, not at a reload.
     PRIVATE_KEYS: Choice<bool> = "private-keys", Choice(&[("in-process", false), ("apart", true)]),
         default "\"in-process\"",
         why "one more process to run and to monitor, and a few microseconds for each signature",
         example "\"apart\"", elsewhere "key-process privsep keyless keys-apart";
 
-    /// Whether the process gives up what serving does not need, once its addresses are bound. It can then open only files in
-    /// the folders that the configuration names, and make only the system calls that it is known to need; its workers cannot
-    /// open files. It executes no program, gains no privileges and leaves no core dump. What is refused is logged. On a kernel
-    /// without Landlock or seccomp the process runs without them, and logs this at the start.
+    /// Drops the privileges that serving does not need, once the addresses are bound. It can then open only files in the folders that the
+    /// configuration names, and make only the system calls that it is known to need; its workers cannot open files. It executes no
+    /// program, gains no privileges and leaves no core dump. What is refused is logged. On a kernel without Landlock or seccomp the
+    /// process runs without them, and logs this at the start.
     SANDBOX: Choice<bool> = "sandbox", Choice(&[("on", true), ("off", false)]),
         default "\"on\"",
         why "who finds a fault in the program should find nothing else; and it costs nothing",
@@ -148,8 +148,8 @@ section! {
     /// have lines has no separate line, unless it failed.
     ACCESS_LOG = "access-log", "[access-log]";
 
-    /// Where the lines go. A file is opened again when the process receives USR1, for log rotation. `syslog` sends them to
-    /// /dev/log (facility `daemon`, severity `info`), `journald` to systemd's journal, as `handfast-access`; another socket is
+    /// Destination of the lines. A file is opened again when the process receives USR1, for log rotation. `syslog` sends them to /dev/log
+    /// (facility `daemon`, severity `info`), `journald` to systemd's journal, as `handfast-access`; another socket is
     /// `syslog:/run/other.sock`.
     LOG_TO: LogTarget = "to", LogTarget,
         default "\"stdout\"",
@@ -169,8 +169,8 @@ section! {
     /// The admin listener: `/metrics`, `/status`, `/ready`, `/live`, and reload.
     ADMIN = "admin", "[admin]";
 
-    /// Where it listens. Status and metrics need no authentication, so any other address than a loopback one or a unix socket is warned about,
-    /// unless what changes something needs a token.
+    /// Address of the admin listener. Status and metrics need no authentication, so any other address than a loopback one or a unix
+    /// socket is warned about, unless what changes something needs a token.
     ADMIN_LISTEN: AdminAddress = "listen", AdminAddress,
         default "\"127.0.0.1:7643\"",
         why "only this machine can reach it there, and no common daemon uses the port (9901 is that of Envoy)",

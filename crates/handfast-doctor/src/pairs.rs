@@ -32,7 +32,7 @@ const LEAST_BYTES: u64 = 2_000;
 /// Measurements, each with further pairs beside the ones before, until those caches have none left.
 const ATTEMPTS: u64 = 8;
 
-/// What was measured.
+/// Memory of open pairs of connections, as measured.
 #[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize)]
 pub struct Pairs {
     /// Pairs that were open.
@@ -53,7 +53,7 @@ pub struct Pairs {
 /// The figures of one source.
 #[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
 pub struct Reading {
-    /// What was read.
+    /// Name of the reading.
     pub source: &'static str,
     /// Bytes before.
     pub before: u64,

@@ -96,7 +96,7 @@ pub struct Fact {
 pub struct Unseen {
     /// What.
     pub what: String,
-    /// Why not.
+    /// Reason why it could not be examined.
     pub why: String,
 }
 

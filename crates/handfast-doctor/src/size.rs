@@ -44,7 +44,7 @@ pub struct Wanted {
     pub open: u64,
     /// Plaintext bytes a second, both directions together.
     pub bytes_per_second: u64,
-    /// Whether the backends have TLS too.
+    /// True if the backends have TLS too.
     pub backend_tls: bool,
     /// Addresses of backends over TCP; 0: they are reached over unix sockets.
     pub backends: u64,
@@ -180,7 +180,7 @@ pub struct Size {
     pub schema: &'static str,
     /// Name and version of the program.
     pub program: String,
-    /// When it began, RFC 3339.
+    /// Start time, RFC 3339.
     pub started: String,
     /// The machine, in a few words.
     pub subject: String,
@@ -194,9 +194,9 @@ pub struct Size {
     pub memory: Memory,
     /// The needs, in the order in which they run out.
     pub needs: Vec<Need>,
-    /// What runs out first; `null` if no known resource is needed.
+    /// Resource that runs out first; `null` if no known resource is needed.
     pub first: Option<First>,
-    /// What could not be examined.
+    /// Facts that could not be examined.
     pub unseen: Vec<NotSeen>,
 }
 

@@ -15,20 +15,20 @@ use crate::trouble::Trouble;
 /// Requests that are made at the most: one more than nginx's default.
 pub const MOST_REQUESTS: u32 = 1_001;
 
-/// What was found.
+/// Measured keep-alive of the server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, JsonSchema, Serialize)]
 pub struct Kept {
     /// The limit of the measurement.
     pub bound_ms: f64,
-    /// How long an idle connection was kept after a response; `null`: until the bound at least.
+    /// Time for which an idle connection was kept after a response; `null`: until the bound at least.
     pub idle_ms: Option<f64>,
-    /// How the server ended it: `close_notify`, `fin`, `reset`; `nothing` where it did not.
+    /// Way in which the server ended it: `close_notify`, `fin`, `reset`; `nothing` where it did not.
     pub idle_ended_by: &'static str,
     /// Requests that were answered on one connection.
     pub requests: u32,
-    /// Whether the server has then ended the connection; otherwise more may be possible.
+    /// True if the server then ended the connection; otherwise more may be possible.
     pub requests_ended: bool,
-    /// Whether the last response announced it (`Connection: close`).
+    /// True if the last response announced it (`Connection: close`).
     pub announced: bool,
 }
 

@@ -25,13 +25,13 @@ pub struct Report {
     pub schema: &'static str,
     /// Name and version of the program that measured.
     pub program: String,
-    /// When it began (UTC).
+    /// Start time (UTC).
     pub started: String,
     /// The target.
     pub target: TargetReport,
     /// Every address of the name.
     pub addresses: Vec<AddressReport>,
-    /// What both sides agreed on, in a full handshake.
+    /// Agreed parameters of a full handshake.
     pub agreed: AgreedReport,
     /// Connections of each kind that were requested.
     pub runs: usize,
@@ -53,19 +53,19 @@ pub struct Report {
     pub certificates: Certificates,
     /// Its tickets.
     pub tickets: Tickets,
-    /// How it ends connections.
+    /// Way in which it ends connections.
     pub close: CloseReport,
     /// Facts about HTTP; `null` where no request was made.
     pub http: Option<HttpReport>,
     /// Segments that were sent again, or came in the wrong order, in all connections.
     pub loss: Loss,
-    /// What to change, the greatest gain first.
+    /// Advice for changes, the greatest gain first.
     pub advice: Vec<Advice>,
     /// Facts that are good or worth knowing, and cost no time.
     pub notes: Vec<Note>,
     /// The bounds of `--max`.
     pub limits: Vec<LimitReport>,
-    /// What a page would take; `null` where none was asked for.
+    /// Model of loading a page; `null` where none was requested.
     pub page: Option<PageModel>,
     /// Parts of the median full connection, in order.
     pub waterfall: Vec<Span>,
@@ -73,7 +73,7 @@ pub struct Report {
     pub local: Option<SocketAddr>,
     /// Its packets, as they were captured; `null` without `--pcap`.
     pub wire: Option<WireReport>,
-    /// Where the time of all connections went, by the proxy's own counters; `None` without `--status`.
+    /// Parts of the time of all connections, by the proxy's own counters; `None` without `--status`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub both_ends: Option<BothEnds>,
     /// Totals of all connections, to compare with the server's counters.
@@ -86,13 +86,13 @@ pub struct Report {
 pub struct WireReport {
     /// Packets of all connections that did not fit the buffer.
     pub missed: u64,
-    /// What they show.
+    /// Report of the connection, from these packets.
     pub connection: ConnectionReport,
     /// Each of them.
     pub packets: Vec<PacketRow>,
 }
 
-/// Who was asked.
+/// Target of the probe.
 #[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize)]
 pub struct TargetReport {
     /// As it was typed, with the port.
@@ -114,13 +114,13 @@ pub struct AddressReport {
     pub connect_ms: Option<f64>,
     /// Milliseconds to connect and shake hands, full; the median.
     pub appconnect_ms: Option<f64>,
-    /// Whether it took a ticket of the first address; `null`: not tried.
+    /// True if it took a ticket of the first address; `null`: not tried.
     pub takes_tickets_of_first: Option<bool>,
-    /// Why it failed.
+    /// Reason for its failure.
     pub trouble: Option<Trouble>,
 }
 
-/// What both sides agreed on.
+/// Parameters that both sides agreed on.
 #[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize)]
 pub struct AgreedReport {
     /// `TLSv1.3`.
@@ -129,7 +129,7 @@ pub struct AgreedReport {
     pub suite: Option<&'static str>,
     /// IANA name of the group.
     pub group: Option<&'static str>,
-    /// What the server signed with.
+    /// Signature algorithm of the server.
     pub signature: Option<&'static str>,
     /// Application protocol.
     pub alpn: Option<String>,
@@ -142,7 +142,7 @@ pub struct AgreedReport {
 /// A reason for which connections failed.
 #[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
 pub struct Failed {
-    /// How many.
+    /// Number of these failures.
     pub count: usize,
     /// Why.
     pub trouble: Trouble,
@@ -151,7 +151,7 @@ pub struct Failed {
 /// Some figures, in order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, JsonSchema, Serialize)]
 pub struct Spread {
-    /// How many there were.
+    /// Number of figures.
     pub count: usize,
     /// The least.
     pub min: f64,
@@ -181,7 +181,7 @@ impl Spread {
 /// Connections of one kind.
 #[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize)]
 pub struct Kind {
-    /// How many succeeded.
+    /// Number of successes.
     pub count: usize,
     /// Of how many the handshake was of this kind indeed.
     pub as_asked: usize,
@@ -195,7 +195,7 @@ pub struct Kind {
     pub server_ms: Spread,
     /// Of that: our own computing.
     pub own_ms: Spread,
-    /// How the server's time is known: `acknowledgement` or `round-trip`.
+    /// Source of the server's time: `acknowledgement` or `round-trip`.
     pub server_known_by: &'static str,
     /// The server's flights in the handshake, of the connection in the middle.
     pub flights: Vec<Flight>,
@@ -283,9 +283,9 @@ pub struct Certificates {
     pub staple_bytes: usize,
     /// Its own certificate demands an OCSP response ("must-staple").
     pub demands_staple: bool,
-    /// Whether it passed verification; `null`: not verified.
+    /// True if it passed verification; `null`: not verified.
     pub trusted: Option<bool>,
-    /// Why not.
+    /// Reason why it did not.
     pub why_not: Option<String>,
 }
 
@@ -304,11 +304,11 @@ pub struct Certificate {
     pub not_after: String,
     /// Whole days until then; negative: since then.
     pub days_left: i64,
-    /// How many names it is for.
+    /// Number of its names.
     pub names: usize,
     /// It is signed in its own name.
     pub self_issued: bool,
-    /// Why its key is weak.
+    /// Reason why its key is weak.
     pub weakness: Option<String>,
 }
 
@@ -317,7 +317,7 @@ pub struct Certificate {
 pub struct Tickets {
     /// After one full handshake.
     pub count: usize,
-    /// How long each is good, as the server says.
+    /// Lifetime of each, as the server states it.
     pub lifetime_seconds: Option<u64>,
     /// Most bytes of early data.
     pub early_data_bytes: u32,
@@ -327,18 +327,18 @@ pub struct Tickets {
     pub taken: usize,
 }
 
-/// How the server ends a connection that we have ended by close_notify.
+/// Way in which the server ends a connection that we have ended by close_notify.
 #[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize)]
 pub struct CloseReport {
     /// It sends close_notify.
     pub close_notify: bool,
-    /// What came last: `fin`, `reset`, `nothing`.
+    /// Last event: `fin`, `reset`, `nothing`.
     pub ended_by: &'static str,
     /// It waited for our FIN.
     pub after_our_fin: bool,
 }
 
-/// What HTTP said.
+/// Report of HTTP.
 #[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize)]
 pub struct HttpReport {
     /// Of the last response.
@@ -355,13 +355,13 @@ pub struct HttpReport {
     pub reused: bool,
     /// From a further request to its first byte, without a connect or a handshake.
     pub again_ms: Spread,
-    /// How long the server was busy with the request.
+    /// Time for which the server was busy with the request.
     pub server_ms: Spread,
-    /// How long a connection is kept, by measurement; `null` without `--keep-alive`.
+    /// Time for which a connection is kept, by measurement; `null` without `--keep-alive`.
     pub kept: Option<Kept>,
 }
 
-/// What the network lost.
+/// Losses of the network.
 #[derive(Clone, Copy, Debug, Default, PartialEq, JsonSchema, Serialize)]
 pub struct Loss {
     /// Segments of ours that were sent again.
@@ -375,9 +375,9 @@ pub struct Loss {
 pub struct Advice {
     /// Milliseconds saved for each new connection, or for each request if the text says that.
     pub saves_ms: f64,
-    /// What is wrong, and what to do.
+    /// Problem, and the change to make.
     pub what: String,
-    /// How that is known.
+    /// Evidence for it.
     pub evidence: String,
     /// The topic of `handfast explain`.
     pub topic: &'static str,
@@ -397,7 +397,7 @@ pub struct Note {
 pub struct LimitReport {
     /// As it was written.
     pub bound: String,
-    /// What was found; `null`: there is no such figure.
+    /// Measured figure; `null`: there is none.
     pub found_ms: Option<f64>,
     /// It holds.
     pub held: bool,
@@ -408,7 +408,7 @@ pub struct LimitReport {
 pub struct Span {
     /// `DNS`, `TCP`, `TLS`, `HTTP`.
     pub row: &'static str,
-    /// Who was busy.
+    /// Party that was busy.
     pub who: Who,
     /// From, in milliseconds since the beginning of the resolution.
     pub from_ms: f64,
@@ -418,7 +418,7 @@ pub struct Span {
     pub what: String,
 }
 
-/// Who was busy.
+/// Party that was busy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, JsonSchema, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Who {
@@ -430,10 +430,10 @@ pub enum Who {
     Client,
 }
 
-/// What a page would take.
+/// Model of loading a page.
 #[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
 pub struct PageModel {
-    /// How many resources.
+    /// Number of resources.
     pub resources: u32,
     /// Bytes of each.
     pub bytes: u64,

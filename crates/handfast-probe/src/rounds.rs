@@ -21,7 +21,7 @@ pub struct Round {
     pub schema: &'static str,
     /// Its number; the first one is 1.
     pub round: u64,
-    /// When its last target was measured (UTC).
+    /// Time at which its last target was measured (UTC).
     pub ended: String,
     /// Each target, in the order in which they were given.
     pub targets: Vec<Sample>,
@@ -32,7 +32,7 @@ pub struct Round {
 pub struct Sample {
     /// As it was given, with the port.
     pub target: String,
-    /// Why it could not be measured; then all other fields are absent.
+    /// Reason why it could not be measured; then all other fields are absent.
     pub trouble: Option<Trouble>,
     /// The address that was measured.
     pub address: Option<String>,
@@ -48,11 +48,11 @@ pub struct Sample {
     pub resumed_appconnect_ms: Option<f64>,
     /// The round trip of the network.
     pub rtt_ms: Option<f64>,
-    /// How long the server was busy in the full handshake.
+    /// Time for which the server was busy in the full handshake.
     pub server_ms: Option<f64>,
     /// Round trips of the full handshake.
     pub round_trips: Option<u32>,
-    /// Whether the certificate is trusted; `null`: not verified.
+    /// True if the certificate is trusted; `null`: not verified.
     pub trusted: Option<bool>,
     /// Bounds of `--max`.
     pub limits: Vec<LimitReport>,

@@ -37,7 +37,7 @@ impl Step {
     }
 }
 
-/// Why it failed.
+/// Reason for a failure.
 #[derive(Clone, Debug, PartialEq, Eq, JsonSchema, Serialize)]
 pub struct Trouble {
     /// Where.
@@ -46,7 +46,7 @@ pub struct Trouble {
     pub cause: &'static str,
     /// The sentence.
     pub what: String,
-    /// What to do about it.
+    /// Instruction for the user.
     pub hint: Option<String>,
     /// We refused the server's certificate.
     #[serde(skip)]

@@ -14,7 +14,7 @@ mod admission;
 mod backends;
 mod cache;
 mod control;
-mod http;
+mod requests;
 mod path;
 mod state;
 mod worker;

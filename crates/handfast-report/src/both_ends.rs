@@ -40,10 +40,10 @@ pub struct Seen {
     pub client_seconds: f64,
 }
 
-/// Where the time of a connection went, by both ends.
+/// Parts of the time of a connection, by both ends.
 #[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
 pub struct BothEnds {
-    /// Why the comparison failed; then there are no parts.
+    /// Reason why the comparison failed; then there are no parts.
     pub refused: Option<String>,
     /// The number of handshakes in the means.
     pub handshakes: u64,
@@ -55,7 +55,8 @@ pub struct BothEnds {
     pub parts: Vec<Part>,
     /// Share of the time that is explained, 0 to 1.
     pub explained: f64,
-    /// How long the proxy waited for its clients in handshakes. It is not a part, since the network's and the clients' time contain it.
+    /// Time for which the proxy waited for its clients in handshakes. It is not a part, since the network's and the clients' time contain
+    /// it.
     pub client_wait_ns: f64,
     /// Notes for the reader.
     pub notes: Vec<String>,

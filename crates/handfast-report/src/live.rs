@@ -28,7 +28,7 @@ pub struct Begin {
     /// Name and version of this schema.
     #[schemars(extend("const" = SCHEMA))]
     pub schema: String,
-    /// Which step of a search; empty without one.
+    /// Step of a search; empty without one.
     pub part: String,
     /// The work, in one sentence for people.
     pub work: String,
@@ -46,7 +46,7 @@ pub struct Second {
     pub schema: String,
     /// Seconds since the start.
     pub second: u32,
-    /// Whether it belongs to the measured part; false while the last transactions end.
+    /// True if it belongs to the measured part; false while the last transactions end.
     pub measured: bool,
     /// Transactions a second that the model requests; `None` in the closed model.
     pub offered_rate: Option<f64>,
@@ -103,11 +103,11 @@ pub struct Failure {
     pub step: String,
     /// The cause's word.
     pub cause: String,
-    /// How many.
+    /// Number of durations.
     pub count: u64,
 }
 
-/// What one kind of client did in one second, or one request.
+/// Results of one kind of client, or of one request, in one second.
 #[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Part {

@@ -21,7 +21,7 @@ pub struct Report {
     /// Name and version of this schema.
     #[schemars(extend("const" = SCHEMA))]
     pub schema: String,
-    /// What the numbers are worth.
+    /// Verdict on the reliability of the numbers.
     pub verdict: Verdict,
     /// The work, in one sentence for people.
     pub work: String,
@@ -29,7 +29,7 @@ pub struct Report {
     pub manifest: Manifest,
     /// Counts over the whole run.
     pub totals: Totals,
-    /// Which handshakes happened.
+    /// Handshakes that happened.
     pub mix: Mix,
     /// Each kind of client of a mix; empty when all were of one kind.
     #[serde(default)]
@@ -51,7 +51,7 @@ pub struct Report {
     pub workers: Vec<Worker>,
     /// CPU time of the server's processes, if requested.
     pub server: Option<ServerUse>,
-    /// Where the time of connections went, by the proxy's own counters; `None`: not requested.
+    /// Parts of the time of connections, by the proxy's own counters; `None`: not requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub both_ends: Option<BothEnds>,
     /// Kernel counters that moved (TcpExt and Tcp of /proc/net/netstat and snmp), summed over the workers.
@@ -73,7 +73,7 @@ impl Report {
     }
 }
 
-/// What the numbers are worth.
+/// Verdict on the reliability of the numbers.
 #[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
 pub struct Verdict {
     /// The word.
@@ -126,7 +126,7 @@ pub struct Manifest {
     pub binary: String,
     /// Libraries that matter: rustls, aws-lc-rs.
     pub libraries: BTreeMap<String, String>,
-    /// When it began, RFC 3339 in UTC.
+    /// Start time, RFC 3339 in UTC.
     pub started: String,
     /// The command line, as it was typed.
     pub command: Vec<String>,
@@ -178,7 +178,7 @@ pub struct Totals {
     pub queued: u64,
 }
 
-/// Which handshakes happened, warm-up excluded.
+/// Handshakes that happened, warm-up excluded.
 #[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
 pub struct Mix {
     /// Full handshakes, those with a HelloRetryRequest included.
@@ -197,7 +197,7 @@ pub struct Mix {
     pub wanted_resumed: f64,
     /// The negotiated parameters: `TLSv1.3 TLS13_AES_128_GCM_SHA256 X25519` → count.
     pub agreed: BTreeMap<String, u64>,
-    /// Whether the server's certificate was verified, in words.
+    /// Verification of the server's certificate, in words.
     pub verification: String,
     /// The TLS offer, in words; each member of a mix has a separate one.
     #[serde(default)]
@@ -227,7 +227,7 @@ pub struct Member {
     pub resumed: u64,
     /// Mean size of its first ClientHello, with the record's header.
     pub hello_bytes: f64,
-    /// What was agreed, as in `agreed` of the mix.
+    /// Agreed parameters, as in `agreed` of the mix.
     pub agreed: BTreeMap<String, u64>,
     /// Its handshakes; `None`: there was none.
     pub handshake: Option<Series>,
@@ -287,7 +287,7 @@ pub struct ErrorRow {
     pub step: String,
     /// The cause's word.
     pub cause: String,
-    /// How many.
+    /// Number of these failures.
     pub count: u64,
     /// The first few in full.
     pub examples: Vec<String>,
@@ -349,9 +349,9 @@ pub struct Worker {
     pub transactions: u64,
     /// Mean CPU use of its generator threads in the measured part, 0 to 1.
     pub cpu: f64,
-    /// Why it was lost, if it was.
+    /// Reason for its loss, if it was lost.
     pub lost: Option<String>,
-    /// Whether its final totals were the sum of its intervals.
+    /// True if its final totals were the sum of its intervals.
     pub sums_agree: bool,
 }
 
@@ -392,7 +392,7 @@ pub struct Limit {
     pub wanted: String,
     /// The measured value, for people.
     pub found: String,
-    /// Whether it held.
+    /// True if it held.
     pub held: bool,
 }
 
@@ -418,7 +418,7 @@ pub struct SearchStep {
     pub rate: f64,
     /// The value of the bounded figure.
     pub found: String,
-    /// Whether the bound held, in a valid step. A step limited by the generator or its ports does not count.
+    /// True if the bound held, in a valid step. A step limited by the generator or its ports does not count.
     pub held: bool,
     /// The step's own verdict.
     pub verdict: VerdictWord,

@@ -25,19 +25,19 @@ pub struct Run {
     pub process: u32,
     /// The target and the amount of load: `localhost:8443, 32 connections`.
     pub title: String,
-    /// Which step of a search; empty without one.
+    /// Step of a search; empty without one.
     pub part: String,
     /// Length of the measured part.
     pub duration_seconds: f64,
-    /// Whether it ends early on request.
+    /// True if it ends early on request.
     pub ending: bool,
-    /// What a second is counted in.
+    /// Unit in which a second is counted.
     pub counts: Counts,
     /// Seconds that have come; 0 while it is prepared.
     pub seconds: u32,
-    /// Whether the newest second was after the measured part, in which the last transactions end.
+    /// True if the newest second was after the measured part, in which the last transactions end.
     pub tail: bool,
-    /// What was counted in each of the last seconds of the measured part, the newest last.
+    /// Counts of the last seconds of the measured part, the newest last.
     pub rates: Vec<f64>,
     /// Its mean over the measured part.
     pub mean_rate: f64,
@@ -69,7 +69,7 @@ pub struct Run {
     pub requests: Vec<Part>,
 }
 
-/// What a second of a run is counted in.
+/// Unit in which a second of a run is counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Counts {
@@ -85,7 +85,7 @@ pub enum Counts {
     Transactions,
 }
 
-/// How long a step took.
+/// Durations of a step.
 #[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Latency {

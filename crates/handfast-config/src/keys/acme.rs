@@ -9,7 +9,7 @@ section! {
     /// names gets a separate certificate. The old one is served until a new one has been tried.
     ACME = "acme", "[acme]", with ACME_FALLBACK;
 
-    /// Whether you accept the terms of service of each issuer that is named here. Without it nothing is ordered.
+    /// Accepts the terms of service of each issuer that is named here. Without it nothing is ordered.
     ACCEPT_TERMS: Switch = "accept-terms-of-service", Switch,
         default "false",
         why "it is a contract, which only you can accept",
@@ -34,7 +34,8 @@ section! {
         example "\"https://ca.example.org/acme/directory\"",
         elsewhere "server ca-server acme-server uri issuer ca directory-url";
 
-    /// Where an order is tried after a failure, before the issuer itself is asked again: its rate limits are not used up by mistakes.
+    /// Directory where an order is tried after a failure, before the issuer itself is asked again: its rate limits are not used up by
+    /// mistakes.
     STAGING: DirectoryUrl = "staging", DirectoryUrl,
         absent "Let's Encrypt's staging directory with its own directory, else none",
         why "only the issuer knows where it has one",
@@ -76,11 +77,11 @@ section! {
         why "no issuer needs one, and Let's Encrypt sends no mail any more",
         example "\"admin@example.org\"", elsewhere "email mail account-email";
 
-    /// How issuers are shown that a name is yours, best first. After a failure the next one that fits the name is tried.
-    /// `tls-alpn-01`: on port 443, where a service with this certificate listens. `http-01`: on port 80, where any service listens,
-    /// also one that only redirects; nothing but the answer comes from there. `dns-persist-01`: by a TXT record that you set once;
-    /// `handfast acme list` prints it. `dns-01`: by a TXT record that `dns-command` sets for each order. Wildcards can be proven by these
-    /// two alone.
+    /// Methods to prove to issuers that a name is yours, best first. After a failure the next one that fits the name is tried.
+    /// `tls-alpn-01`: on port 443, where a service with this certificate listens. `http-01`: on port 80, where any service listens, also
+    /// one that only redirects; nothing but the answer comes from there. `dns-persist-01`: by a TXT record that you set once; `handfast
+    /// acme list` prints it. `dns-01`: by a TXT record that `dns-command` sets for each order. Wildcards can be proven by these two
+    /// alone.
     CHALLENGES: List<Choice<AcmeChallenge>> = "challenges", List::of(Choice(&AcmeChallenge::WORDS)),
         absent "`tls-alpn-01`, then `http-01`",
         why "both need nothing but the ports that are served anyway",

@@ -19,25 +19,24 @@ section! {
         why "who writes the section wants TLS",
         example "\"off\"", elsewhere "enabled ssl on";
 
-    /// What the backend speaks before TLS: it is asked for TLS in that protocol. One that does not offer it, or says no, is
-    /// not used. What it said before is not believed, nor passed on: a client that waits for a greeting is greeted by
-    /// Handfast. With `starttls` for clients, both are the same.
+    /// Protocol of the backend before TLS: it is asked for TLS in that protocol. One that does not offer it, or says no, is not used.
+    /// What it said before is not believed, nor passed on: a client that waits for a greeting is greeted by Handfast. With `starttls` for
+    /// clients, both are the same.
     BACKEND_STARTTLS: StarttlsProtocol = "starttls", StarttlsProtocol,
         absent "the backend speaks TLS from the first byte",
         why "TLS from the first byte is simpler and safer (RFC 8314); this is for backends that cannot do it",
         example "\"postgresql\"", elsewhere STARTTLS.about.elsewhere;
 
-    /// What Handfast calls itself towards the backend before TLS (`EHLO`); with `xmpp`, the domain that is asked for.
+    /// Name of Handfast towards the backend before TLS (`EHLO`); with `xmpp`, the requested domain.
     BACKEND_STARTTLS_NAME: AnnouncedName = "starttls-name", AnnouncedName,
         absent "the machine's name; with `xmpp`, the name that the certificate must have",
         why "mail servers may look the name up",
         example "\"proxy.example.org\"", elsewhere "helo ehlo helo-name domain xmpp-domain protocol-host";
 
-    /// What is asked of a backend's certificate. `full`: an authority of `ca` signed it, its dates are right, it is for
-    /// `name`, and its key is one of `pins` if there are any. `pins`: its key is one of `pins`; nothing else counts.
-    /// `insecure-common-name`: as `full`, but of a certificate without alternative names the common name counts. `insecure-any-name`:
-    /// as `full`, but for any name. `insecure-nothing`: nothing; an attacker on the network path can then
-    /// read and change everything.
+    /// Checks of a backend's certificate. `full`: an authority of `ca` signed it, its dates are right, it is for `name`, and its key is
+    /// one of `pins` if there are any. `pins`: its key is one of `pins`; nothing else counts. `insecure-common-name`: as `full`, but of a
+    /// certificate without alternative names the common name counts. `insecure-any-name`: as `full`, but for any name.
+    /// `insecure-nothing`: nothing; an attacker on the network path can then read and change everything.
     BACKEND_VERIFY: Choice<BackendVerification> = "verify", Choice(&[
         ("full", BackendVerification::Full),
         ("pins", BackendVerification::Pins),
@@ -102,9 +101,9 @@ section! {
 
     use POLICY, VERSIONS, SUITES, GROUPS;
 
-    /// Whether a revoked certificate of a backend is refused, by the OCSP response that the backend sends with it (stapling); no
-    /// authority is asked. `stapled`: if there is a good response that revokes it. `staple-required`: there must be a good response: one
-    /// by the certificate's issuer or its responder, about this certificate, not expired, that says that it is not revoked.
+    /// Refuses a revoked certificate of a backend, by the OCSP response that the backend sends with it (stapling); no authority is asked.
+    /// `stapled`: if there is a good response that revokes it. `staple-required`: there must be a good response: one by the certificate's
+    /// issuer or its responder, about this certificate, not expired, that says that it is not revoked.
     BACKEND_REVOCATION: Choice<BackendRevocation> = "revocation", Choice(&[
         ("off", BackendRevocation::Off),
         ("stapled", BackendRevocation::Stapled),
@@ -114,16 +113,16 @@ section! {
         why "most backends staple nothing; a thief of the key staples nothing either, which `staple-required` alone notices",
         example "\"staple-required\"", elsewhere "ocsp ocspaia ocsp-require must-staple ssl-ocsp crl revocation-check";
 
-    /// Whether sessions with the backend are resumed, by tickets that are kept for each backend. After an hour they
-    /// are thrown away, so that the certificate is checked again.
+    /// Resumes sessions with the backend, by tickets that are kept for each backend. After an hour they are thrown away, so that the
+    /// certificate is checked again.
     BACKEND_RESUMPTION: Switch = "resumption", Switch,
         default "true",
         why "it spares the backend a signature and both sides the certificate",
         example "false", elsewhere "session-cache session-reuse no-tls-tickets reuse session-resumption";
 
-    /// What a backend's FIN without close_notify is. `abort`: the client is reset, so that it does not take a part for the
-    /// whole. `end`: it is passed on as a clean end; only for protocols whose messages show where they end. With `mode = "http"`
-    /// it is about responses that end with the connection.
+    /// Meaning of a backend's FIN without close_notify. `abort`: the client is reset, so that it does not take a part for the whole.
+    /// `end`: it is passed on as a clean end; only for protocols whose messages show where they end. With `mode = "http"` it is about
+    /// responses that end with the connection.
     BACKEND_MISSING_CLOSE_NOTIFY: Choice<MissingCloseNotify> = "missing-close-notify", Choice(MISSING_CLOSE_NOTIFY.kind.0),
         default "\"abort\"",
         why MISSING_CLOSE_NOTIFY.about.why,

@@ -34,33 +34,34 @@ section! {
         why "packages, images and layers of containers have less",
         example "\"4GiB\"", elsewhere "max-object-size max-file-size cachemaxfilesize proxy-max-temp-file-size";
 
-    /// How long a response without any statement about freshness is fresh, as a share of its age since `Last-Modified`; a day at most.
+    /// Freshness of a response without any statement about it, as a share of its age since `Last-Modified`; a day at most.
     CACHE_HEURISTIC: Share = "heuristic", Share,
         absent "the backend is asked each time, if the response has a validator",
         why "a guess can show people an old page",
         example "\"10%\"", elsewhere "cachelastmodifiedfactor heuristic-expiration refresh-pattern lm-factor";
 
-    /// How much longer a stale response is served while the backend is asked in the background, where it says nothing about that (RFC 5861).
+    /// Additional time for which a stale response is served while the backend is asked in the background, where it says nothing about
+    /// that (RFC 5861).
     CACHE_WHILE_REVALIDATE: Span = "stale-while-revalidate", Span { range: seconds(1)..=DAY, zero: None },
         absent "the backend says it, or the request waits",
         why "only the operator knows how old a response may be",
         example "\"30s\"", elsewhere "proxy-cache-background-update grace cachestaleonwhilerevalidate";
 
-    /// How much longer a stale response is served where the backend fails, and says nothing about that (RFC 5861): it sends 500, 502, 503 or
-    /// 504, or no response comes from it. Never what has `must-revalidate`, `no-cache` or `s-maxage`.
+    /// Additional time for which a stale response is served where the backend fails, and says nothing about that (RFC 5861): it sends
+    /// 500, 502, 503 or 504, or no response comes from it. Never what has `must-revalidate`, `no-cache` or `s-maxage`.
     CACHE_IF_ERROR: Span = "stale-if-error", Span { range: seconds(1)..=MONTH, zero: Some("off") },
         absent "the backend says it; else 10 minutes if no response comes from it, and errors that it sends are forwarded",
         why "RFC 9111 §4.2.4 permits it for a cache that is disconnected, and a restart of the backend is not noticed; an error that it sends may be \
              meant",
         example "\"1d\"", elsewhere "proxy-cache-use-stale cachestaleonerror keep";
 
-    /// Whether responses with `Set-Cookie` are kept, cookie included, if the backend allows them to be shared.
+    /// Stores responses with `Set-Cookie`, cookie included, if the backend allows them to be shared.
     CACHE_SET_COOKIE: Switch = "store-set-cookie", Switch,
         default "false",
         why "every client would get the cookie of the first one",
         example "true", elsewhere "cacheignoreheaders proxy-ignore-headers";
 
-    /// Whether `Cache-Control` of requests counts: with it, each client can have the backend asked (`no-cache`, as browsers send on reload).
+    /// Obeys `Cache-Control` of requests: with it, each client can have the backend asked (`no-cache`, as browsers send on reload).
     CACHE_CLIENTS_DECIDE: Switch = "client-directives", Switch,
         default "true",
         why "RFC 9111 wants it so, and a reload then shows the newest page",

@@ -63,14 +63,14 @@ section! {
         why "what serves is best asked itself",
         example "8081", elsewhere "check-port";
 
-    /// Whether `http` and `send-expect` ask over TLS. `false` is for a `port` that is plain; `true` says what holds anyway.
-    /// Each check shakes hands in full, so it sees the certificate that is served now.
+    /// Uses TLS for `http` and `send-expect`. `false` is for a `port` that is plain; `true` says what holds anyway. Each check shakes
+    /// hands in full, so it sees the certificate that is served now.
     CHECK_TLS: Switch = "tls", Switch,
         absent "as connections to the backend are made: TLS where the service or rule has `backend-tls`",
         why "what serves is best asked as clients ask it",
         example "false", elsewhere "check-ssl ssl";
 
-    /// What `http` asks for.
+    /// Path of the request of `http`.
     CHECK_PATH: Text = "path", Text("text, such as `\"/health\"`"),
         absent "`/`",
         why "every HTTP server has it",
@@ -88,13 +88,13 @@ section! {
         why "a redirect is an answer of a server that works",
         example "[200, \"300-308\"]", elsewhere "expect-status http-check-expect valid-status";
 
-    /// What `send-expect` sends.
+    /// Bytes that `send-expect` sends.
     CHECK_SEND: Bytes = "send", Bytes,
         absent "nothing: the backend speaks first",
         why "many protocols begin with the server's greeting",
         example "\"PING\\r\\n\"", elsewhere "tcp-check-send request";
 
-    /// What the answer to `send-expect` must contain.
+    /// Bytes that the answer to `send-expect` must contain.
     CHECK_EXPECT: Bytes = "expect", Bytes,
         absent "needed for `send-expect`",
         why "only the operator knows what the backend says",

@@ -6,8 +6,8 @@ use crate::kind::*;
 use crate::schema::section;
 
 section! {
-    /// Whether clients must show a certificate, and which. Also in one line: `client-certificates = { mode = "require", ca =
-    /// "clients-ca.pem" }`. Without it, clients are not asked.
+    /// Requirements for certificates of clients. Also in one line: `client-certificates = { mode = "require", ca = "clients-ca.pem" }`.
+    /// Without it, clients are not asked.
     CLIENT_CERTIFICATES = "client-certificates", "[service.client-certificates]",
         short "`client-certificates = { mode = \"require\", ca = \"clients-ca.pem\" }`";
 
@@ -32,9 +32,8 @@ section! {
         why "a few known clients need no authority",
         example "\"clients.pem\"", elsewhere "verifypeer peer-certificates";
 
-    /// What is asked of a client's certificate. `full`: it is valid by `ca` or `pinned`. `insecure-anything`, without either: the
-    /// client has any certificate and its key: a client can make one for itself. Backends
-    /// learn from a PROXY header that it was not verified.
+    /// Checks of a client's certificate. `full`: it is valid by `ca` or `pinned`. `insecure-anything`, without either: the client has any
+    /// certificate and its key: a client can make one for itself. Backends learn from a PROXY header that it was not verified.
     CLIENT_VERIFY: Choice<bool> = "verify", Choice(&[("full", false), ("insecure-anything", true)]),
         default "\"full\"",
         why "a certificate that no authority confirms identifies no client",
@@ -49,15 +48,15 @@ section! {
         why "who issues certificates decides whether lists are published",
         example "\"clients-crl.pem\"", elsewhere "crl-file crlfile crl-path crlpath ssl-crl revocation";
 
-    /// What becomes of clients when the revocation list of their authority has expired. `accept`: they are let in unless the
-    /// old list names them.
+    /// Handling of clients when the revocation list of their authority has expired. `accept`: they are let in unless the old list names
+    /// them.
     CRL_EXPIRED: Choice<bool> = "crl-expired", Choice(&[("refuse", false), ("accept", true)]),
         default "\"refuse\"",
         why "an attacker that withholds lists could use a stolen key again; a warning comes well before",
         example "\"accept\"", elsewhere "crl-strict";
 
-    /// What becomes of clients whose authority has no revocation list in `crl`. Only the authority that signed the client's
-    /// own certificate needs one; those above it are asked if they have one.
+    /// Handling of clients whose authority has no revocation list in `crl`. Only the authority that signed the client's own certificate
+    /// needs one; those above it are asked if they have one.
     CRL_MISSING: Choice<bool> = "crl-missing", Choice(&[("refuse", false), ("accept", true)]),
         default "\"refuse\"",
         why "a list that was forgotten would go unnoticed; authorities without one are named at the start",
@@ -80,10 +79,9 @@ section! {
         why "as `allow`",
         example "\"cn:mallory\"", elsewhere "deny deny-cn block";
 
-    /// Where clients are served whose certificate is missing, by an unknown authority, expired, revoked or refused by a rule,
-    /// instead of being refused: a page that explains, or a honeypot. They complete the handshake and see no difference; the
-    /// access log says what was wrong with them. Their tickets lead there too. It is dialled in plain text, whatever
-    /// `backend-tls` says.
+    /// Backends for clients whose certificate is missing, by an unknown authority, expired, revoked or refused by a rule, instead of
+    /// being refused: a page that explains, or a honeypot. They complete the handshake and see no difference; the access log says what
+    /// was wrong with them. Their tickets lead there too. It is dialled in plain text, whatever `backend-tls` says.
     CLIENT_FAILED_TO: List<BackendEntry> = "failed-to", List::of(BackendEntry),
         absent "clients that fail are refused",
         why "a refusal tells the client what is wrong",
@@ -91,7 +89,7 @@ section! {
 }
 
 section! {
-    /// Whether clients that ask for these names must show a certificate, and which. Without it, the service decides; with it,
-    /// nothing of the service's own section counts.
+    /// Requirements for certificates of clients that ask for these names. Without it, the service decides; with it, nothing of the
+    /// service's own section counts.
     RULE_CLIENT_CERTIFICATES = "client-certificates", "[service.rule.client-certificates]", keys of CLIENT_CERTIFICATES;
 }

@@ -8,8 +8,8 @@ use crate::model::{BackendVersion, HalfClose};
 use crate::schema::section;
 
 section! {
-    /// How the requests of a service with `mode = "http"` are read, bounded and forwarded. All keys have defaults: the section may
-    /// be left out.
+    /// Reading, limits and forwarding of the requests of a service with `mode = "http"`. All keys have defaults: the section may be left
+    /// out.
     HTTP = "http", "[service.http]";
 
     /// The version of HTTP towards the backends of the service, of its rules and of its routes. `h2`: agreed on by ALPN where
@@ -67,8 +67,8 @@ section! {
         why "browsers send about 20; each one costs a search",
         example "64", elsewhere "maxhdr max-headers limit-request-fields";
 
-    /// What happens to fields whose name has an underscore. `drop`: they are not forwarded. `refuse`: the request is answered
-    /// with 400. `forward`: they are forwarded.
+    /// Handling of fields whose name has an underscore. `drop`: they are not forwarded. `refuse`: the request is answered with 400.
+    /// `forward`: they are forwarded.
     UNDERSCORES: Choice<Underscores> = "underscores", Choice(&[
         ("drop", Underscores::Drop),
         ("refuse", Underscores::Refuse),
@@ -94,7 +94,7 @@ section! {
         why "clients that give up send a FIN; those that still read after it are rare (`nc -N`)",
         example "\"answer\"", elsewhere "proxy-ignore-client-abort abortonclose";
 
-    /// How long a connection of a client is kept on which no request is under way.
+    /// Time for which a connection of a client is kept without a request under way.
     HTTP_IDLE: Span = "idle", Span { range: TENTH..=DAY, zero: None },
         default "\"60s\"",
         why "browsers come back within seconds; later a new connection costs less than keeping this one",
@@ -131,7 +131,7 @@ section! {
         why "the slowest modem is faster; a client that holds a place with a byte a minute is not",
         example "0", elsewhere "minrate mindatarate request-read-timeout reset-timedout-connection";
 
-    /// How long a connection to a backend is kept without a request. It should be shorter than the backend's own limit.
+    /// Time for which a connection to a backend is kept without a request. It should be shorter than the backend's own limit.
     POOL_IDLE: Span = "pool-idle", Span { range: TENTH..=HOUR, zero: None },
         default "\"30s\"",
         why "most servers close theirs after 60 s or more, so a request rarely meets a connection that is just being closed",
@@ -150,8 +150,8 @@ section! {
         why "only the operator knows how many requests a backend can answer at once",
         example "100", elsewhere "maxconn max-conns max-concurrent max-concurrency max-connections-per-backend in-flight";
 
-    /// How many requests wait for backends with `max-requests`, and for how long. One that finds the queue full, or waits for too long,
-    /// receives 503.
+    /// Number of requests that wait for backends with `max-requests`, and their timeout. One that finds the queue full, or waits for too
+    /// long, receives 503.
     QUEUE: Queue = "queue", Queue,
         absent "`{ length = 100, timeout = \"5s\" }`",
         why "a short wait is better than an error, and a long one is not",
@@ -170,8 +170,8 @@ section! {
         why "one backend that has just failed is not noticed by clients; more tries would multiply the load of an outage",
         example "0", elsewhere "retry proxy-next-upstream redispatch retry-on max-retries tries";
 
-    /// Whether responses with status 500 to 599, and those that do not come within `answer-timeout`, count as failures of the backend
-    /// (see `backend-failures`).
+    /// Counts responses with status 500 to 599, and those that do not come within `answer-timeout`, as failures of the backend (see
+    /// `backend-failures`).
     COUNT_FAILURES: Switch = "count-failures", Switch,
         default "false",
         why "one page that fails would take the whole backend out of use",

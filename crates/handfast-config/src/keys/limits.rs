@@ -47,13 +47,13 @@ section! {
              forgotten goes away the same day",
         example "\"10m\"", elsewhere "idle-timeout timeout-idle proxy-timeout";
 
-    /// When one side has ended its direction: without a byte in the other direction for so long, the connection is ended.
+    /// Timeout after one side has ended its direction: without a byte in the other direction for this time, the connection is ended.
     HALF_CLOSED: Span = "half-closed", Span { range: TENTH..=MONTH, zero: Some("none") },
         default "\"60s\"",
         why "an answer on its way has begun by then; without it, half-closed connections pile up behind dead peers",
         example "\"10s\"", elsewhere "half-close timeout-client-fin timeout-close tunnel-timeout";
 
-    /// When the backend has ended and the client has everything: without a byte from the client for so long, the connection is
+    /// Timeout after the backend has ended and the client has everything: without a byte from the client for this time, the connection is
     /// closed cleanly. Only silence counts: a client that still sends is not disturbed. `none`: `half-closed` alone decides.
     BACKEND_ENDED: Span = "backend-ended", Span { range: TENTH..=MONTH, zero: Some("none") },
         default "\"5s\"",
@@ -68,8 +68,8 @@ section! {
         why "ending a connection that works is the operator's decision",
         example "\"12h\"", elsewhere "max-age max-lifetime max-conn-lifetime";
 
-    /// When a peer acknowledges nothing of what was sent to it for so long, or has no room for more all the while, the
-    /// connection is ended (TCP_USER_TIMEOUT), on both sides.
+    /// Timeout of a peer that acknowledges nothing of what was sent to it, or has no room for more all the while: the connection is ended
+    /// (TCP_USER_TIMEOUT), on both sides.
     UNACKNOWLEDGED: Span = "unacknowledged", Span { range: seconds(1)..=HOUR, zero: None },
         default "\"30s\"",
         why "the kernel alone takes 15 minutes to notice that a path is dead; 30 s are longer than a switch takes to reboot",
@@ -83,7 +83,7 @@ section! {
              after a few minutes",
         example "\"5m\"", elsewhere "keep-alive tcp-keepalive so-keepalive";
 
-    /// How often a backend's name is looked up again. Connections never wait for it.
+    /// Interval at which a backend's name is resolved again. Connections never wait for it.
     RESOLVE: Span = "resolve", Span { range: seconds(1)..=DAY, zero: Some("ttl") },
         default "\"ttl\"",
         why "with `ttl` the name's owner decides how soon a change is seen",
@@ -95,8 +95,8 @@ section! {
         why "one may be chance; three in a row rarely are",
         example "5", elsewhere "max-fails fall";
 
-    /// How long a backend that is marked down is not used before one connection tries it. Where no other is up, one connection
-    /// at a time tries it at once.
+    /// Time for which a backend that is marked down is not used before one connection tries it. Where no other is up, one connection at a
+    /// time tries it at once.
     BACKEND_RETRY: Span = "backend-retry", Span { range: TENTH..=DAY, zero: None },
         default "\"10s\"",
         why "a restarted backend is back in use soon, and a dead one costs one slower connection every ten seconds",
@@ -129,13 +129,13 @@ section! {
         why "a secret is written to disk only on request",
         example "\"tickets.key\"", elsewhere "keys ticket-key ticket-keys tls-ticket-keys session-ticket-key file";
 
-    /// How long one key encrypts new tickets. Older keys are kept until the last ticket they encrypted has expired.
+    /// Time for which one key encrypts new tickets. Older keys are kept until the last ticket they encrypted has expired.
     ROTATE: Span = "rotate", Span { range: seconds(1)..=WEEK, zero: None },
         default "\"6h\"",
         why "a stolen key opens the tickets of a quarter of a day; rotating costs nothing",
         example "\"1h\"", elsewhere "rotation rotate-every interval";
 
-    /// How long a ticket is accepted. At most 7 days (RFC 9846, section 4.6.1).
+    /// Lifetime of a ticket. At most 7 days (RFC 9846, section 4.6.1).
     TICKET_LIFETIME: Span = "lifetime", Span { range: seconds(1)..=WEEK, zero: None },
         default "\"12h\"",
         why "covers a working day; a client that comes back the next morning pays for one full handshake",

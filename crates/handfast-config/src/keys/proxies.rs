@@ -30,9 +30,8 @@ section! {
         elsewhere "send-proxy send-proxy-v2 send-proxy-v2-ssl send-proxy-v2-ssl-cn write-proxy write-proxy-v1 write-proxy-v2 \
                    proxy-protocol-version";
 
-    /// What a header of version 2 says of the client's certificate. `off`: whether there was one. `cn`: also the Common Name
-    /// of its subject. `der`: also the whole certificate, if the header stays below 64 KiB with it; the receiver must take
-    /// headers of that size.
+    /// Parts of the client's certificate in a header of version 2. `off`: whether there was one. `cn`: also the Common Name of its
+    /// subject. `der`: also the whole certificate, if the header stays below 64 KiB with it; the receiver must take headers of that size.
     SEND_CLIENT_CERTIFICATE: Choice<SentCertificate> = "client-certificate",
         Choice(&[("off", SentCertificate::Off), ("cn", SentCertificate::CommonName), ("der", SentCertificate::Der)]),
         default "\"off\"",
@@ -45,12 +44,12 @@ section! {
     /// written; they are not looked up here. Without this section, backends are dialled directly.
     CONNECT_THROUGH = "connect-through", "[service.connect-through]";
 
-    /// What the proxy speaks. `http`: HTTP/1.1 CONNECT. `socks5`: SOCKS version 5.
+    /// Protocol of the proxy. `http`: HTTP/1.1 CONNECT. `socks5`: SOCKS version 5.
     THROUGH_TYPE: Choice<TunnelKind> = "type", Choice(&[("http", TunnelKind::Http), ("socks5", TunnelKind::Socks5)]),
         example "\"socks5\"", elsewhere "kind protocol proxy-type";
 
-    /// Where the proxy is. Of a name with several addresses each is a way to each backend, and one that fails is left out like
-    /// a backend that fails.
+    /// Address of the proxy. Of a name with several addresses each is a way to each backend, and one that fails is left out like a
+    /// backend that fails.
     THROUGH_ADDRESS: Backend = "address", Backend,
         example "\"10.0.0.2:3128\"", elsewhere "proxy connect host server url upstream";
 

@@ -60,7 +60,7 @@ section! {
         why "most routes are for every request that they match",
         example "\"5%\"", elsewhere "weight split-clients percentage canary traffic-split rand";
 
-    /// Where its requests go; also the URL of another site, as for the service.
+    /// Backends for its requests; also the URL of another site, as for the service.
     ROUTE_BACKEND: List<SiteOrBackend> = "backend", List::of(SiteOrBackend),
         absent "the backends of the connection: those of its rule, or of the service",
         why "the connection decides",
@@ -87,15 +87,15 @@ section! {
         example "{ to = \"10.0.0.9:8080\", share = \"10%\" }",
         elsewhere "mirror-request-body request-mirror shadow traffic-mirroring http-request-mirror spoe-mirror";
 
-    /// Whether the requests of a client go to the same backend: by a cookie that Handfast sets, or by the value of a field. When that backend is
-    /// down they go to another one.
+    /// Sends the requests of a client to the same backend: by a cookie that Handfast sets, or by the value of a field. When that backend
+    /// is down they go to another one.
     ROUTE_STICKY: Sticky = "sticky", Sticky,
         absent "each request goes to any backend",
         why "backends that keep no sessions can share every request",
         example "{ cookie = \"srv\" }",
         elsewhere "sticky-cookie sticky-session session-affinity affinity persistence appsession lb-policy ip-hash hash hdr stick";
 
-    /// Whether responses of this route are kept in the cache of the service, and served from it.
+    /// Stores responses of this route in the cache of the service, and serves them from it.
     ROUTE_CACHE: Switch = "cache", Switch,
         default "true",
         why "the fields of the backend say what may be kept",
@@ -105,7 +105,7 @@ section! {
     ROUTE_ANSWER_TIMEOUT: Span = "answer-timeout", Span { range: TENTH..=DAY, zero: Some("none") },
         of_service "that", example "\"5m\"", elsewhere ANSWER_TIMEOUT.about.elsewhere;
 
-    /// How long content may stop, in requests of this route and their responses.
+    /// Timeout for a pause in content, in requests of this route and their responses.
     ROUTE_CONTENT_TIMEOUT: Span = "content-timeout", Span { range: TENTH..=DAY, zero: Some("none") },
         of_service "that", example "\"5m\"", elsewhere CONTENT_TIMEOUT.about.elsewhere;
 
@@ -113,12 +113,12 @@ section! {
     ROUTE_MAX_BODY: Size = "max-body", Size(1..=MOST_BODY),
         of_service "that", example "\"1GiB\"", elsewhere MAX_BODY.about.elsewhere;
 
-    /// How often a request of this route is sent again after a failure, where that is safe.
+    /// Number of times that a request of this route is sent again after a failure, where that is safe.
     ROUTE_RETRIES: Count<u32> = "retries", Count(0..=10),
         of_service "that", example "0", elsewhere RETRIES.about.elsewhere;
 
-    /// What takes the place of `path` in the target that backends receive: with `path = "/api"` and `new-path = "/v2"` they get
-    /// `/v2/users` for `/api/users`. `"/"` removes it.
+    /// Replacement for `path` in the target that backends receive: with `path = "/api"` and `new-path = "/v2"` they get `/v2/users` for
+    /// `/api/users`. `"/"` removes it.
     ROUTE_NEW_PATH: PathPrefix = "new-path", PathPrefix { is_open: false },
         absent "backends receive the path as the client sent it",
         why "links in pages then lead where they should",
@@ -164,7 +164,7 @@ section! {
         why "the backend decides",
         example "\"server\"", elsewhere "proxy-hide-header http-response-del-header more-clear-headers";
 
-    /// Whether responses have the usual fields for the security of browsers, where the backend sends none of that name:
+    /// Adds the usual fields for the security of browsers to responses, where the backend sends none of that name:
     /// `Strict-Transport-Security: max-age=31536000` (over TLS), `X-Content-Type-Options: nosniff`, `X-Frame-Options: SAMEORIGIN`,
     /// `Referrer-Policy: strict-origin-when-cross-origin`.
     ROUTE_SECURITY: Switch = "security-fields", Switch,
@@ -207,8 +207,8 @@ section! {
         example "{ to = \"10.0.0.9:4180\", path = \"/oauth2/auth\", copy = [\"X-Auth-Request-User\"] }",
         elsewhere "auth-request external-auth ext-authz forwardauth http-request-auth-intercept";
 
-    /// How many requests one client, one value of a field, or the whole route may send. Those beyond it receive 429 with `Retry-After`, and
-    /// no backend gets them. It takes 512 KiB of memory for the route, however many clients there are.
+    /// Number of requests that one client, one value of a field, or the whole route may send. Those beyond it receive 429 with
+    /// `Retry-After`, and no backend gets them. It takes 512 KiB of memory for the route, however many clients there are.
     ROUTE_RATE_LIMIT: RateLimit = "rate-limit", RateLimit,
         absent "any number",
         why "only the operator knows how many requests a backend can answer",

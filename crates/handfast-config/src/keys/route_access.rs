@@ -29,7 +29,7 @@ section! {
         why "a page loads dozens of files at once",
         example "200", elsewhere "nodelay bucket capacity max-burst";
 
-    /// Which requests are counted together. `client`: those of one address. `route`: all of the route. `header:NAME`: those with the same
+    /// Requests that are counted together. `client`: those of one address. `route`: all of the route. `header:NAME`: those with the same
     /// value of this field; those without it are counted by their address.
     RATE_BY: RateKey = "by", RateKey,
         default "\"client\"",
@@ -48,13 +48,13 @@ section! {
     BASIC_AUTH_FILE: FilePath = "file", FilePath,
         example "\"users.htpasswd\"", elsewhere "users-file user-file auth-basic-user-file userlist users";
 
-    /// What browsers show when they ask for the password.
+    /// Text that browsers show when they ask for the password.
     BASIC_AUTH_REALM: Realm = "realm", Realm,
         default "\"restricted\"",
         why "most browsers show only the host",
         example "\"Example\"", elsewhere "name auth-name title";
 
-    /// Whether backends receive the field `Authorization` with the password.
+    /// Sends the field `Authorization` with the password to backends.
     BASIC_AUTH_PASS: Switch = "pass", Switch,
         default "true",
         why "backends may read the name of the user from it",
@@ -65,7 +65,7 @@ section! {
     /// A server that is asked about each request.
     FORWARD_AUTH_TABLE = "forward-auth", "{ to = …, path = … }";
 
-    /// Where the server is. It is asked by HTTP/1.1 in plain text.
+    /// Address of the server. It is asked by HTTP/1.1 in plain text.
     AUTH_TO: List<BackendEntry> = "to", List::of(BackendEntry),
         example "\"10.0.0.9:4180\"", elsewhere "address uri url server upstream backend";
 
@@ -80,7 +80,7 @@ section! {
         example "[\"Remote-User\", \"Remote-Groups\"]",
         elsewhere "copy-headers auth-response-headers auth-request-set response-headers";
 
-    /// How long its answer may take to begin.
+    /// Timeout until its answer begins.
     AUTH_TIMEOUT: Span = "timeout", Span { range: seconds(1)..=seconds(300), zero: None },
         default "\"10s\"",
         why "each request waits for it",
@@ -91,7 +91,7 @@ section! {
     /// Servers that receive copies of requests.
     MIRROR_TABLE = "mirror", "{ to = …, share = … }";
 
-    /// Where they are. They are reached by HTTP/1.1 in plain text.
+    /// Addresses of the servers. They are reached by HTTP/1.1 in plain text.
     MIRROR_TO: List<BackendEntry> = "to", List::of(BackendEntry),
         example "\"10.0.0.9:8080\"", elsewhere "address uri url server upstream backend";
 
@@ -118,7 +118,7 @@ section! {
         why "it bounds the memory, and the time that the last one waits",
         example "500", elsewhere "maxqueue size max";
 
-    /// How long a request waits.
+    /// Time for which a request waits.
     QUEUE_TIMEOUT: Span = "timeout", Span { range: Duration::from_millis(1)..=seconds(3600), zero: None },
         default "\"5s\"",
         why "people wait for a page for a few seconds",
@@ -126,7 +126,7 @@ section! {
 }
 
 section! {
-    /// How the requests of a client are kept at one backend.
+    /// Session affinity: the requests of a client go to one backend.
     STICKY_TABLE = "sticky", "{ cookie = … }";
 
     /// The name of the cookie. Its value is a keyed hash of the backend's name, which says nothing about it. It is `HttpOnly`, lasts as long as
@@ -149,7 +149,7 @@ section! {
         why "no file is needed to begin",
         example "\"sticky.key\"", elsewhere "secret key dynamic-cookie-key";
 
-    /// Which requests from pages of other sites have the cookie (`SameSite`). `none` needs TLS.
+    /// Requests from pages of other sites that have the cookie (`SameSite`). `none` needs TLS.
     STICKY_SAME_SITE: Choice<&'static str> = "same-site",
         Choice(&[("lax", "Lax"), ("strict", "Strict"), ("none", "None")]),
         default "\"lax\"",

@@ -4,7 +4,7 @@ use crate::kind::{Choice, Count, MediaType, RedirectTarget, Text};
 use crate::schema::section;
 
 section! {
-    /// Where the requests of a route are redirected.
+    /// Target of the redirect.
     REDIRECT_TABLE = "redirect", "{ to = …, status = … }";
 
     /// The target. Variables are in braces: `{host}`, `{target}` (the path and the query as the client sent them), `{path}` (without the

@@ -24,7 +24,7 @@ section! {
         why "that is different for each service",
         example "\"web\"", elsewhere "service id label";
 
-    /// Where it listens. `*:8443` and `[::]:8443` take IPv6 and IPv4. Port 0 lets the kernel choose.
+    /// Addresses to listen on. `*:8443` and `[::]:8443` take IPv6 and IPv4. Port 0 lets the kernel choose.
     LISTEN: List<ListenAddress> = "listen", List { unique: false, ..List::of(ListenAddress) },
         absent "an error, unless the service has an `only-client`",
         why "which addresses are taken is never guessed",
@@ -43,43 +43,43 @@ section! {
         why "the owner and the group, and no other user by accident",
         example "\"0666\"", elsewhere "socket-mode";
 
-    /// What is forwarded. `tcp`: the bytes of a connection, of any protocol, to one backend. `http`: requests, each separately, which
-    /// clients send by HTTP/1.1 or HTTP/2. Backends receive the client's address in a field, and their connections are reused. See
+    /// Unit that is forwarded. `tcp`: the bytes of a connection, of any protocol, to one backend. `http`: requests, each separately,
+    /// which clients send by HTTP/1.1 or HTTP/2. Backends receive the client's address in a field, and their connections are reused. See
     /// `[service.http]` and `[[service.route]]`.
     MODE: Choice<bool> = "mode", Choice(&[("tcp", false), ("http", true)]),
         absent "`tcp`; `http` if `backend` is a URL",
         why "bytes can be forwarded of every protocol, and what is not read cannot be misread",
         example "\"http\"", elsewhere "http http-mode option-httplog layer proxy-mode";
 
-    /// What clients speak before they ask for TLS on the same connection. Handfast answers in that protocol, lets nothing
-    /// through but the request for TLS, and takes the backend's own greeting for itself. The backend is spoken to as without
-    /// it. Clients of `ldap`, `postgresql` and `xmpp` may also begin TLS at once; `postgresql` answers ALPN for them.
+    /// Protocol of clients before they ask for TLS on the same connection. Handfast answers in that protocol, lets nothing through but
+    /// the request for TLS, and takes the backend's own greeting for itself. The backend is spoken to as without it. Clients of `ldap`,
+    /// `postgresql` and `xmpp` may also begin TLS at once; `postgresql` answers ALPN for them.
     STARTTLS: StarttlsProtocol = "starttls", StarttlsProtocol,
         absent "clients speak TLS from the first byte",
         why "TLS from the first byte is simpler and safer (RFC 8314); this is for clients that cannot do it",
         example "\"smtp\"", elsewhere "protocol start-tls stls upgrade opportunistic-tls";
 
-    /// What Handfast calls itself in greetings before TLS; with `xmpp`, the domain where the client does not say one.
+    /// Name of Handfast in greetings before TLS; with `xmpp`, the domain where the client does not name one.
     STARTTLS_NAME: AnnouncedName = "starttls-name", AnnouncedName,
         absent "the machine's name",
         why "mail clients expect the server's name there",
         example "\"mail.example.org\"", elsewhere "server-name hostname myhostname greeting";
 
-    /// Where its connections go, in plain text. Names are looked up again and again, see `resolve`. In a table, a backend has
-    /// a `weight` from 0 to 256 (else 1): its share in proportion to the others', and 0 for no new connections; each address
-    /// of a name has it for itself. `backup = true`: it is used only while no other one is up. The URL of another site, such as
-    /// `https://www.example.org`, is the only backend. It means `mode = "http"`, TLS (`backend-tls`) if it begins with `https`, and requests
-    /// with the site's name as their `Host`. A server of your own is written as an address: its requests keep the client's `Host`.
+    /// Backends of its connections, in plain text. Names are looked up again and again, see `resolve`. In a table, a backend has a
+    /// `weight` from 0 to 256 (else 1): its share in proportion to the others', and 0 for no new connections; each address of a name has
+    /// it for itself. `backup = true`: it is used only while no other one is up. The URL of another site, such as
+    /// `https://www.example.org`, is the only backend. It means `mode = "http"`, TLS (`backend-tls`) if it begins with `https`, and
+    /// requests with the site's name as their `Host`. A server of your own is written as an address: its requests keep the client's
+    /// `Host`.
     BACKEND: List<SiteOrBackend> = "backend", List::of(SiteOrBackend),
         absent "an error, unless a route without conditions takes all requests and each route has `redirect` or `backend`",
         why "a service without it could answer nothing else",
         example "\"127.0.0.1:8080\"", elsewhere BACKEND_WORDS;
 
-    /// How one of several backends is picked, by weight. `round-robin`: one after the other. `least-connections`: the one with
-    /// the fewest connections from the same worker thread. `two-choices`: of two at random, the one with fewer. `source-hash`:
-    /// by the client's address, so that a client comes to the same backend each time, also through another Handfast with the
-    /// same backends; when a backend is lost, only its own clients go elsewhere. Clients of unix sockets have no address; they
-    /// take turns.
+    /// Method of choosing one of several backends, by weight. `round-robin`: one after the other. `least-connections`: the one with the
+    /// fewest connections from the same worker thread. `two-choices`: of two at random, the one with fewer. `source-hash`: by the
+    /// client's address, so that a client comes to the same backend each time, also through another Handfast with the same backends; when
+    /// a backend is lost, only its own clients go elsewhere. Clients of unix sockets have no address; they take turns.
     BALANCE: Choice<Balance> = "balance", Choice(&Balance::WORDS),
         default "\"round-robin\"",
         why "even and predictable; `least-connections` is better when connections differ much in length, `two-choices` when \
@@ -95,29 +95,29 @@ section! {
         example "[\"10.0.0.5\", \"10.0.0.6\"]",
         elsewhere "local bind-source source-address proxy-bind outgoing transparent usesrc";
 
-    /// How long a backend that was down, and came up again, takes to get its whole share: it begins with next to nothing, and
-    /// grows evenly. While no other backend is up it gets everything at once.
+    /// Time in which a backend that was down, and came up again, gets its whole share: it begins with next to nothing, and grows evenly.
+    /// While no other backend is up it gets everything at once.
     SLOW_START: Span = "slow-start", Span { range: seconds(1)..=seconds(86_400), zero: Some("off") },
         default "\"off\"",
         why "most backends are as fast in their first second as later",
         example "\"30s\"", elsewhere "slowstart warm-up ramp-up";
 
-    /// Whether clients speak TLS. `false`: in plain text, so that programs without TLS reach backends that have it (with
-    /// `backend-tls`), or a plain TCP proxy (without).
+    /// Expects TLS from clients. `false`: in plain text, so that programs without TLS reach backends that have it (with `backend-tls`),
+    /// or a plain TCP proxy (without).
     CLIENT_TLS: Switch = "client-tls", Switch,
         default "true",
         why "plain text is only ever right on purpose",
         example "false", elsewhere "client client-mode ssl plain tls-enabled";
 
-    /// Whether the TLS of clients that no rule is about is passed on to the backend as it is: the ClientHello is read for its
-    /// name, nothing is decrypted, and no certificate is needed for them.
+    /// Passes the TLS of clients that no rule is about to the backend unchanged: the ClientHello is read for its name, nothing is
+    /// decrypted, and no certificate is needed for them.
     PASS_THROUGH: Switch = "pass-through", Switch,
         default "false",
         why "a proxy that terminates TLS is the usual case",
         example "true", elsewhere "passthrough ssl-preread no-decrypt sni-passthrough forward";
 
-    /// What a client gets that speaks plain HTTP on this port. `refuse`: status 400 and a sentence that says why. `redirect`:
-    /// status 308 to the same host, port and path by `https://`, if the request names its host; else 400.
+    /// Response to a client that speaks plain HTTP on this port. `refuse`: status 400 and a sentence that says why. `redirect`: status
+    /// 308 to the same host, port and path by `https://`, if the request names its host; else 400.
     PLAIN_HTTP: Choice<PlainHttp> = "plain-http", Choice(&[("refuse", PlainHttp::Refuse), ("redirect", PlainHttp::Redirect)]),
         default "\"refuse\"",
         why "a request in plain text has already shown what it asked for: who sends it should learn that",
@@ -144,8 +144,8 @@ section! {
         why "one file cannot be half replaced",
         example "\"web.key\"", elsewhere KEY_WORDS;
 
-    /// What a client gets that asks for a name no certificate covers: the first certificate, or the alert `unrecognized_name`.
-    /// A client that asks for no name gets the first certificate in both cases.
+    /// Response to a client that asks for a name no certificate covers: the first certificate, or the alert `unrecognized_name`. A client
+    /// that asks for no name gets the first certificate in both cases.
     UNKNOWN_NAME: Choice<UnknownName> = "unknown-name",
         Choice(&[("first", UnknownName::First), ("refuse", UnknownName::Refuse)]),
         default "\"first\"",
@@ -211,11 +211,10 @@ section! {
         why "a firewall may decide it already",
         example "\"203.0.113.0/24\"", elsewhere "deny deny-from blacklist blocklist denylist deny-clients block reject";
 
-    /// What a client's FIN without close_notify is. `abort`: the backend is reset, and an answer that is still to come is
-    /// lost. `end`: it is passed on as a clean end, and the answer is delivered; but then anyone on the network path can cut a
-    /// client's upload short, and the backend takes the part for the whole, unless its protocol says by itself where a message
-    /// ends. A FIN in the middle of a TLS record is an abort in both cases. For
-    /// `mode = "tcp"`: messages of HTTP show where they end.
+    /// Meaning of a client's FIN without close_notify. `abort`: the backend is reset, and an answer that is still to come is lost. `end`:
+    /// it is passed on as a clean end, and the answer is delivered; but then anyone on the network path can cut a client's upload short,
+    /// and the backend takes the part for the whole, unless its protocol says by itself where a message ends. A FIN in the middle of a
+    /// TLS record is an abort in both cases. For `mode = "tcp"`: messages of HTTP show where they end.
     MISSING_CLOSE_NOTIFY: Choice<MissingCloseNotify> = "missing-close-notify",
         Choice(&[("abort", MissingCloseNotify::Abort), ("end", MissingCloseNotify::End)]),
         default "\"abort\"",
@@ -244,11 +243,11 @@ section! {
         why "the name decides for most",
         example "[\"acme-tls/1\"]", elsewhere "match-alpn ssl-alpn alpn-match offers";
 
-    /// Whether the TLS of these clients is passed on as it is, without being decrypted, on the same port.
+    /// Passes the TLS of these clients unchanged, without decrypting it, on the same port.
     RULE_PASS_THROUGH: Switch = "pass-through", Switch,
         of_service "that", example "true", elsewhere PASS_THROUGH.about.elsewhere;
 
-    /// Where connections for these names go.
+    /// Backends of connections for these names.
     RULE_BACKEND: List<BackendEntry> = "backend", List::of(BackendEntry),
         of_service "those", example "\"10.0.0.3:8080\"", elsewhere BACKEND.about.elsewhere;
 
@@ -264,9 +263,9 @@ section! {
 }
 
 section! {
-    /// How fast clients of one address may begin handshakes, full or resumed. Those beyond it are reset before they have cost
-    /// anything, with cause `handshake-rate`. Also in one line: `handshake-rate = { per-second = 10, burst = 50 }`. It takes
-    /// 512 KiB of memory for the service, however many clients there are. Without it, there is no limit.
+    /// Limit on the rate at which clients of one address begin handshakes, full or resumed. Those beyond it are reset before they have
+    /// cost anything, with cause `handshake-rate`. Also in one line: `handshake-rate = { per-second = 10, burst = 50 }`. It takes 512 KiB
+    /// of memory for the service, however many clients there are. Without it, there is no limit.
     HANDSHAKE_RATE = "handshake-rate", "[service.handshake-rate]",
         short "`handshake-rate = { per-second = 10, burst = 50 }`";
 

@@ -32,7 +32,7 @@ section! {
     /// One backend with its share.
     BACKEND_TABLE = "backend", "{ address = …, weight = … }";
 
-    /// Where it is.
+    /// Address of the backend.
     BACKEND_ADDRESS: Backend = "address", Backend,
         absent "an error, unless there is a `program`",
         why "a backend is somewhere",
@@ -52,7 +52,7 @@ section! {
         why "all backends are equal by default",
         example "3", elsewhere "share priority w";
 
-    /// Whether it is used only while no other one is up.
+    /// Uses it only while no other one is up.
     BACKUP: Switch = "backup", Switch,
         default "false",
         why "a backend that is written is meant to be used",
@@ -68,7 +68,7 @@ section! {
     CLIENT_PROGRAM: CommandLine = "program", CommandLine,
         example "[\"/usr/bin/fetch\", \"-v\"]", elsewhere "exec command run";
 
-    /// Whether it is started again, a second after it has ended.
+    /// Starts it again, a second after it has ended.
     CLIENT_AGAIN: Switch = "again", Switch,
         default "false",
         why "most programs end when they are done",

@@ -1,6 +1,6 @@
 //! Conditions and rate limits for the requests of a route.
 //!
-//! Made by `file/access.rs`, run by `handfast-proxy/src/http/gate.rs`.
+//! Made by `file/access.rs`, run by `handfast-proxy/src/requests/decide/gate.rs`.
 
 use std::fmt;
 use std::net::IpAddr;

@@ -26,11 +26,11 @@ pub struct CaptureReport {
     pub other_packets: u64,
     /// Those of them that the capture has cut.
     pub cut_packets: u64,
-    /// When the first packet was seen (UTC).
+    /// Time of the first packet (UTC).
     pub started: String,
     /// Time between the first and the last.
     pub lasted_ms: f64,
-    /// Why the file is incomplete: cut off, or damaged; `null` for a complete file.
+    /// Reason why the file is incomplete: cut off, or damaged; `null` for a complete file.
     pub broken: Option<String>,
     /// Connections beyond the limit, which are not reported.
     pub not_kept: u64,
@@ -49,15 +49,15 @@ pub struct ConnectionReport {
     pub server: String,
     /// Milliseconds from the capture's first packet to its first.
     pub begun_ms: f64,
-    /// Which end the capture was made near: `client`, `server`, `between`; `null` where TCP's handshake is not in it.
+    /// End near which the capture was made: `client`, `server`, `between`; `null` where TCP's handshake is not in it.
     pub near: Option<&'static str>,
     /// Round trip, from TCP's handshake.
     pub rtt_ms: Option<f64>,
-    /// When what happened.
+    /// Times of the events.
     pub at_ms: Moments,
     /// Time from the ClientHello to the ServerHello, less the round trip: the server's own.
     pub server_ms: Option<f64>,
-    /// What the hellos say; `null` where there is no ClientHello.
+    /// Content of the hellos; `null` where there is no ClientHello.
     pub tls: Option<TlsReport>,
     /// Round trips of the TLS handshake.
     pub round_trips: Option<u32>,
@@ -67,7 +67,7 @@ pub struct ConnectionReport {
     pub segment: usize,
     /// Bytes of the server's longest flight in the handshake that came before it had to wait, or all of it.
     pub first_bytes: usize,
-    /// Whether it had to wait: the initial window was full.
+    /// True if it had to wait: the initial window was full.
     pub window_full: bool,
     /// Bytes in one direction without any in the other direction in between, up to the first data.
     pub flights: Vec<FlightReport>,
@@ -75,9 +75,9 @@ pub struct ConnectionReport {
     pub from_client: Direction,
     /// Everything from the server.
     pub from_server: Direction,
-    /// How it ended.
+    /// End of the connection.
     pub end: EndReport,
-    /// What is not in the capture, and was noticed.
+    /// Notes about missing packets and other gaps that were noticed.
     pub notes: Vec<&'static str>,
 }
 
@@ -132,7 +132,7 @@ pub struct TlsReport {
 pub struct FlightReport {
     /// `client` or `server`.
     pub from: &'static str,
-    /// When it began.
+    /// Start of the flight.
     pub at_ms: f64,
     /// Milliseconds from its first packet to its last.
     pub lasted_ms: f64,
@@ -140,7 +140,7 @@ pub struct FlightReport {
     pub bytes: u64,
     /// Packets, as they were captured: cards join and cut them.
     pub packets: u32,
-    /// What is in it, as far as it is in the clear.
+    /// Content, as far as it is in the clear.
     pub what: Vec<&'static str>,
 }
 
@@ -157,7 +157,7 @@ pub struct Direction {
     pub out_of_order: u64,
 }
 
-/// How a connection ended.
+/// End of a connection.
 #[derive(Clone, Debug, Default, PartialEq, Eq, JsonSchema, Serialize)]
 pub struct EndReport {
     /// `fin`, `reset`, or `open`: the capture has no end of it.
@@ -183,6 +183,6 @@ pub struct PacketRow {
     pub flags: Vec<&'static str>,
     /// Bytes of data.
     pub bytes: u32,
-    /// What is in it, as far as it is in the clear.
+    /// Content, as far as it is in the clear.
     pub what: Vec<&'static str>,
 }

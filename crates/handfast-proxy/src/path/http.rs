@@ -10,12 +10,12 @@ use handfast_observe::reason::CloseReason;
 use handfast_observe::request_record::ConnectionFacts;
 use handfast_tls::session::{Session, Verdict};
 
-use crate::http::{HttpConnection, Served, Totals, Tunnel, client_address};
 use crate::path::account::Account;
 use crate::path::connect::ConnectedBackend;
 use crate::path::connection::Connection;
 use crate::path::proxy_header_out;
 use crate::path::relay::{Relay, TICKET_DELAY};
+use crate::requests::{HttpConnection, Served, Totals, Tunnel, client_address};
 use crate::worker::http::ThreadHttp;
 use crate::worker::services::Chosen;
 
@@ -42,7 +42,7 @@ impl Requests {
             client.acknowledge_flight();
         }
         let (client, served) =
-            crate::http::serve::<R>(&of_all, client, std::mem::take(&mut self.first)).await;
+            crate::requests::serve::<R>(&of_all, client, std::mem::take(&mut self.first)).await;
         if let Some((_, kept)) = of_all.tied.take() {
             kept.close(&mut of_all.thread.scratch.borrow_mut());
         }
@@ -110,6 +110,6 @@ fn of_all_requests<R: Runtime>(connection: &mut Connection<R>, requests: &Reques
         accepted: connection.accepted,
         tied: Rc::default(),
         totals: Rc::new(Totals::of(&connection.account.open)),
-        waker: crate::http::waker::<R>(),
+        waker: crate::requests::waker::<R>(),
     }
 }

@@ -8,8 +8,8 @@ use handfast_tls::session::{Agreed, Session, Verdict};
 use handfast_tls::subject::common_name;
 use handfast_wire::proxy_header::{Tls, Version, Writer, tlv, write_v1};
 
-use crate::http::new_id;
 use crate::path::connection::Connection;
+use crate::requests::new_id;
 use handfast_config::model::SentCertificate;
 use handfast_leg::runtime::Runtime;
 use handfast_observe::record::Record;

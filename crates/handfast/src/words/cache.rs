@@ -15,7 +15,7 @@ Examples:
 /// `handfast cache`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum CacheWords {
-    /// What the caches of a proxy have, and what became of requests
+    /// Show the contents of a proxy's caches, and the outcomes of requests
     ///
     /// Exit code 1 if one of them does not work.
     Stats(AtWords),

@@ -25,7 +25,7 @@ Examples:
 pub(crate) struct DoctorWords {
     #[command(subcommand)]
     pub(crate) topic: Option<Topic>,
-    /// How long to watch the kernel's counters, or a process's threads
+    /// Time for which to watch the kernel's counters, or a process's threads
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = interval)]
     pub(crate) interval: std::time::Duration,
     /// Also check whether this configuration of the proxy fits the machine, and its keys and certificates

@@ -82,7 +82,7 @@ pub(crate) struct LabWords {
     /// TCP port of --server to wait for [default: the first port that it listens on]
     #[arg(long, value_name = "PORT", requires = "server")]
     pub(crate) server_port: Option<u16>,
-    /// How long a server may take until it listens
+    /// Timeout until a server listens
     #[arg(long, value_name = "TIME", default_value = "10s")]
     pub(crate) server_timeout: String,
     /// Technique to carry packets: veth or tun [default: the first that works here, veth before tun]

@@ -113,8 +113,7 @@ pub(crate) struct WorkWords {
     /// Bytes to expect back in each exchange [default: as --send]
     #[arg(long, value_name = "SIZE")]
     pub(crate) receive: Option<String>,
-    /// Whether the answer must equal the sent bytes (echo), or may be any bytes of that length (any)
-    /// [default: echo when --send and --receive are equal]
+    /// Content of the answer: the sent bytes (echo), or any bytes of that length (any) [default: echo when --send and --receive are equal]
     #[arg(long, value_name = "KIND", value_parser = choices::REPLIES, hide_possible_values = true)]
     pub(crate) reply: Option<String>,
     /// Exchanges on one connection before it is closed: a number, or unlimited [default: 1; HTTP: unlimited]
@@ -200,7 +199,7 @@ pub(crate) struct ModelWords {
     /// Length of each step of --find-max [default: 5s]
     #[arg(long, value_name = "TIME")]
     pub(crate) step: Option<String>,
-    /// How often --find-max tries each rate; the majority decides [default: 3]
+    /// Number of times that --find-max tries each rate; the majority decides [default: 3]
     #[arg(long, value_name = "N")]
     pub(crate) repeats: Option<String>,
     /// Seed of everything random, to repeat a run [default: random, and in the report]
@@ -263,7 +262,7 @@ pub(crate) struct TlsWords {
 #[derive(Args, Debug, Default)]
 #[command(next_help_heading = "Close")]
 pub(crate) struct CloseWords {
-    /// Which side ends a connection: notify (the generator, with close_notify and FIN), fin (the generator, with FIN only), reset (the generator, with a reset: no TIME_WAIT), server (the target) [default: notify; with http://: fin]
+    /// Side that ends a connection: notify (the generator, with close_notify and FIN), fin (the generator, with FIN only), reset (the generator, with a reset: no TIME_WAIT), server (the target) [default: notify; with http://: fin]
     #[arg(long, value_name = "HOW", value_parser = choices::CLOSES, hide_possible_values = true)]
     pub(crate) close: Option<String>,
     /// Address to connect from; 127.1.0.0/24 means each of its addresses in turn, each with its own ports (may be
@@ -284,7 +283,7 @@ pub(crate) struct MachineWords {
     pub(crate) machines: Option<String>,
     #[command(flatten)]
     pub(crate) bus: BusWords,
-    /// When a worker is lost: fail (end the run) or continue (with the others, and report the loss) [default: fail]
+    /// Reaction to a lost worker: fail (end the run) or continue (with the others, and report the loss) [default: fail]
     #[arg(long, value_name = "WHAT", value_parser = choices::ON_WORKER_LOST, hide_possible_values = true)]
     pub(crate) on_worker_lost: Option<String>,
     /// Count the CPU time of this process of the server and its children (same machine)

@@ -9,7 +9,7 @@ use handfast_config::model::PlainHttp;
 use handfast_observe::record::Record;
 use handfast_observe::request_record::{ConnectionFacts, HttpVersion, RequestRecord};
 
-use crate::http::new_id;
+use crate::requests::new_id;
 use crate::worker::challenges::ThreadChallenges;
 
 /// What a browser shows.

@@ -1,0 +1,364 @@
+//! Requests of a service with a cache: answered from it, or forwarded for it.
+//!
+//! In: a request whose route forwards it, and its plan. Out: a response, from the disk where it is there. Of many requests for what is missing one
+//! is forwarded; all of them are served while its response arrives.
+
+mod fetch;
+mod send;
+mod text;
+
+use std::sync::Arc;
+
+use handfast_cache::{
+    Begin, Bypass, CacheStatus, Filler, Followed, Follower, Forwarded, Hit, Lookup, OriginFailure, Verdict,
+};
+use handfast_leg::runtime::Runtime;
+use handfast_observe::reason::CloseReason;
+use handfast_observe::request_record::RequestPart;
+use handfast_wire::http1::OwnedRequest;
+
+use crate::cache::OpenCache;
+use crate::requests::client::Client;
+use crate::requests::client::discarding::DiscardingClient;
+use crate::requests::decide::answer::Answer;
+use crate::requests::decide::cache_plan::Plan;
+use crate::requests::decide::connection::HttpConnection;
+use crate::requests::decide::request::Request;
+use crate::requests::decide::rules::ResponseFields;
+use crate::requests::head::task::waker;
+use crate::requests::relay::forward_request::forward;
+use crate::requests::relay::own_request;
+use crate::requests::relay::send_answer::{Ended, answer_with};
+use crate::requests::relay::{Exchange, Outcome, Rest};
+use crate::worker::services::Chosen;
+use fetch::{Came, Fetch, Order};
+use send::Prepared;
+use text::{conditional, now_ms};
+
+/// How often a request waits for another one, whose response turns out to be for others.
+const MOST_WAITS: u32 = 3;
+
+/// Serves a request through the cache.
+pub(crate) async fn serve<R: Runtime>(
+    connection: &HttpConnection,
+    client: &mut impl Client,
+    request: &mut Request,
+    chosen: Chosen,
+    plan: Plan,
+) -> Ended<R::Socket>
+where
+    R::Socket: 'static,
+{
+    // What authenticates the connection that it comes by must stay on that.
+    let is_bound = request.is_about_the_connection || connection.tied.borrow().is_some();
+    let Some(cache) = plan.cache.get().filter(|_| !is_bound) else {
+        return forward::<R>(connection, client, request, chosen).await;
+    };
+    // The proxy wrote it; if it is not read, the cache is left out.
+    let Ok(Some(asked)) = OwnedRequest::of_written(&request.head) else {
+        return forward::<R>(connection, client, request, chosen).await;
+    };
+    let asked = Arc::new(asked);
+    Cached { connection, chosen, cache, plan, asked }.serve::<R>(client, request).await
+}
+
+/// A request, and the cache that it is served through.
+struct Cached<'a> {
+    connection: &'a HttpConnection,
+    chosen: Chosen,
+    cache: Arc<OpenCache>,
+    plan: Plan,
+    /// The head as it was looked up.
+    asked: Arc<OwnedRequest>,
+}
+
+/// What is done next.
+enum Next {
+    /// This is sent. What is stored is [revalidated](Cached::revalidate) beside it where the rules demand it.
+    Send(Hit, Prepared),
+    Pass(Forwarded, Option<&'static str>),
+    Fetch(Filler, Option<Hit>, Forwarded),
+    Wait(Follower, Option<Hit>, Forwarded),
+    OnlyIfCached,
+}
+
+impl Cached<'_> {
+    async fn serve<R: Runtime>(&self, client: &mut impl Client, request: &mut Request) -> Ended<R::Socket>
+    where
+        R::Socket: 'static,
+    {
+        let (mut may_wait, mut others) = (true, 0);
+        loop {
+            match self.next(may_wait) {
+                Next::Send(hit, prepared) => {
+                    if hit.verdict() == Verdict::WhileRevalidated {
+                        self.revalidate::<R>(request, hit.clone());
+                    }
+                    let status = CacheStatus::default();
+                    if let Some(ended) =
+                        self.send_prepared::<R>(client, request, &hit, prepared, status).await
+                    {
+                        return ended;
+                    }
+                    return self.pass::<R>(client, request, Forwarded::Bypass, Some("disk")).await;
+                }
+                Next::Wait(follower, stale, why) => match self.wait::<R>(client, request, follower).await {
+                    Err(reason) => return Err((Outcome::Abort(reason.clone()), reason)),
+                    Ok(Followed::Hit(hit)) => {
+                        let status = CacheStatus {
+                            forwarded: Some(why),
+                            is_collapsed: true,
+                            ..CacheStatus::default()
+                        };
+                        if let Some(ended) = self.send::<R>(client, request, &hit, status).await {
+                            return ended;
+                        }
+                        may_wait = false;
+                    }
+                    Ok(Followed::Alone) => {
+                        return self.pass::<R>(client, request, why, Some("not-shared")).await;
+                    }
+                    Ok(Followed::Failed) if self.serves_on_error(stale.as_ref()) => {
+                        let status = CacheStatus { forwarded: Some(why), ..CacheStatus::default() };
+                        let Some(hit) = stale else { continue };
+                        if let Some(ended) = self.send::<R>(client, request, &hit, status).await {
+                            return ended;
+                        }
+                        may_wait = false;
+                    }
+                    // Of several requests for this variant one fetches it; that of a stranger may be before it again.
+                    Ok(Followed::OtherVariant) => {
+                        others += 1;
+                        may_wait = others < MOST_WAITS;
+                    }
+                    Ok(Followed::Failed | Followed::LookAgain) => may_wait = false,
+                },
+                Next::Fetch(filler, stale, why) => {
+                    return self.fetch::<R>(client, request, filler, stale, why).await;
+                }
+                Next::Pass(why, detail) => return self.pass::<R>(client, request, why, detail).await,
+                Next::OnlyIfCached => {
+                    let answer = Answer::error(504, Some(request));
+                    return answer_with::<R>(self.connection, client, request, &answer, None).await;
+                }
+            }
+        }
+    }
+
+    fn next(&self, may_wait: bool) -> Next {
+        let Plan { key, policy, .. } = &self.plan;
+        let (asked, now) = (&self.asked.head(), now_ms());
+        let (stale, why) = match self.cache.lookup(key, asked, policy, now) {
+            Lookup::Hit(hit) => {
+                let prepared = Prepared::new(&hit, asked, now);
+                return Next::Send(hit, prepared);
+            }
+            Lookup::OnlyIfCached => return Next::OnlyIfCached,
+            Lookup::Bypass(Bypass::Method) => return Next::Pass(Forwarded::Method, None),
+            Lookup::Bypass(why) => return Next::Pass(Forwarded::Bypass, Some(why.word())),
+            Lookup::Stale(hit, why) => (Some(hit), why),
+            Lookup::Miss(why) => (None, why),
+        };
+        // One that demands the backend gets no earlier response.
+        match self.cache.begin(key, asked, may_wait && why != Forwarded::Request) {
+            Begin::Fill(filler) => Next::Fetch(filler, stale, why),
+            Begin::Follow(follower) => Next::Wait(follower, stale, why),
+            Begin::Alone => Next::Pass(why, None),
+        }
+    }
+
+    fn serves_on_error(&self, stale: Option<&Hit>) -> bool {
+        let (asked, policy) = (&self.asked.head(), &self.plan.policy);
+        stale.is_some_and(|stale| {
+            stale.stored().serves_on_error(asked, policy, now_ms(), OriginFailure::Unreachable)
+        })
+    }
+
+    async fn send<R: Runtime>(
+        &self,
+        client: &mut impl Client,
+        request: &mut Request,
+        hit: &Hit,
+        status: CacheStatus,
+    ) -> Option<Ended<R::Socket>> {
+        let prepared = Prepared::new(hit, &self.asked.head(), now_ms());
+        self.send_prepared::<R>(client, request, hit, prepared, status).await
+    }
+
+    async fn send_prepared<R: Runtime>(
+        &self,
+        client: &mut impl Client,
+        request: &mut Request,
+        hit: &Hit,
+        prepared: Prepared,
+        status: CacheStatus,
+    ) -> Option<Ended<R::Socket>> {
+        request.record.cache = Some(word(&status));
+        // The head has it.
+        ResponseFields::set_own(&mut request.response_fields, CACHE_STATUS, None);
+        send::send::<R>(self.connection, client, request, hit, prepared, status).await
+    }
+
+    /// Waits for the head of the response to another request.
+    async fn wait<R: Runtime>(
+        &self,
+        client: &mut impl Client,
+        request: &mut Request,
+        mut follower: Follower,
+    ) -> Result<Followed, CloseReason> {
+        request.enter(RequestPart::Answer, R::now());
+        let followed = send::until_ready::<R, _>(self.connection, client, request, |waker| {
+            follower.poll(&self.asked.head(), waker)
+        });
+        Ok(followed.await?.unwrap_or(Followed::Alone))
+    }
+
+    fn order(&self, stale: Option<Hit>) -> Order {
+        Order {
+            cache: Arc::clone(&self.cache),
+            key: self.plan.key.clone(),
+            policy: self.plan.policy.clone(),
+            asked: Arc::clone(&self.asked),
+            stale,
+            requested_ms: now_ms(),
+        }
+    }
+
+    /// Forwards a request whose response is for its client alone.
+    async fn pass<R: Runtime>(
+        &self,
+        client: &mut impl Client,
+        request: &mut Request,
+        why: Forwarded,
+        detail: Option<&str>,
+    ) -> Ended<R::Socket>
+    where
+        R::Socket: 'static,
+    {
+        let status =
+            CacheStatus { forwarded: Some(why), detail: detail.map(str::to_owned), ..CacheStatus::default() };
+        say(request, &status);
+        let mut fetch = Fetch::new(client, self.order(None), None, false);
+        forward::<R>(self.connection, &mut fetch, request, self.chosen).await
+    }
+
+    /// Forwards a request whose response is to be stored.
+    async fn fetch<R: Runtime>(
+        &self,
+        client: &mut impl Client,
+        request: &mut Request,
+        filler: Filler,
+        stale: Option<Hit>,
+        why: Forwarded,
+    ) -> Ended<R::Socket>
+    where
+        R::Socket: 'static,
+    {
+        let status = CacheStatus { forwarded: Some(why), ..CacheStatus::default() };
+        say(request, &status);
+        self.ask(request, stale.as_ref());
+        let mut fetch = Fetch::new(&mut *client, self.order(stale), Some(filler), false);
+        let ended = forward::<R>(self.connection, &mut fetch, request, self.chosen).await;
+        let Fetch { came, filler, order, .. } = fetch;
+        let (hit, status) = match came {
+            Came::Nothing | Came::Passed => return ended,
+            Came::TooLargeForAPart => {
+                drop((filler, ended));
+                request.head = self.asked.text().to_vec();
+                return self.pass::<R>(client, request, Forwarded::Partial, None).await;
+            }
+            Came::Stored(hit) => {
+                if let (Ok(Outcome::Elsewhere(rest)), Some(filler)) = (ended, filler) {
+                    self.go_on::<R>(request, *rest, (order, filler, hit.clone()));
+                }
+                (hit, CacheStatus { is_stored: true, ..status })
+            }
+            Came::Confirmed(hit) => (hit, CacheStatus { forwarded_status: Some(304), ..status }),
+            Came::StaleOnError(hit) => {
+                (hit, CacheStatus { forwarded_status: request.record.status, ..status })
+            }
+        };
+        match self.send::<R>(client, request, &hit, status).await {
+            Some(ended) => ended,
+            // The disk has failed in this moment.
+            None => {
+                request.head = self.asked.text().to_vec();
+                self.pass::<R>(client, request, why, Some("disk")).await
+            }
+        }
+    }
+
+    /// Asks for all of it, under the conditions of what is stored.
+    fn ask(&self, request: &mut Request, stale: Option<&Hit>) {
+        let conditions = stale.map(Hit::conditions).unwrap_or_default();
+        request.head = conditional(&self.asked, &conditions);
+    }
+
+    /// Takes the rest of a response, in a separate task.
+    fn go_on<R: Runtime>(
+        &self,
+        request: &mut Request,
+        rest: Rest<R::Socket>,
+        (order, filler, hit): (Order, Filler, Hit),
+    ) where
+        R::Socket: 'static,
+    {
+        let mut connection = self.connection.for_own_requests();
+        let head = std::mem::take(&mut request.head);
+        let mut own = request.again(head, &connection);
+        own.slot = request.slot.take();
+        own.record.status = request.record.status;
+        R::spawn(async move {
+            connection.waker = waker::<R>();
+            let mut nobody = DiscardingClient::new(Vec::new(), true);
+            let mut fetch = Fetch::rest(&mut nobody, order, filler, hit);
+            let mut exchange = Exchange::resume(&connection, &mut own, rest, R::now());
+            match exchange.relay::<R>(&mut fetch).await {
+                Ok(()) => drop(exchange.finish::<R>(&mut fetch)),
+                Err(fault) => exchange.broke_off(&fault),
+            }
+        });
+    }
+
+    /// Asks the backend about what is stored, in a separate task.
+    fn revalidate<R: Runtime>(&self, request: &Request, stale: Hit)
+    where
+        R::Socket: 'static,
+    {
+        let Plan { key, .. } = &self.plan;
+        // Another request does it already, or nothing is written any more.
+        let Begin::Fill(filler) = self.cache.begin(key, &self.asked.head(), true) else { return };
+        let mut connection = self.connection.for_own_requests();
+        let head = conditional(&self.asked, &stale.conditions());
+        let mut own = request.again(head, &connection);
+        let order = self.order(Some(stale));
+        R::spawn(async move {
+            connection.waker = waker::<R>();
+            let mut nobody = DiscardingClient::new(Vec::new(), true);
+            let mut fetch = Fetch::new(&mut nobody, order, Some(filler), true);
+            let _ = own_request::send::<R>(&connection, &mut own, &mut fetch).await;
+        });
+    }
+}
+
+/// RFC 9211.
+const CACHE_STATUS: &str = "Cache-Status";
+
+/// Tells the client what the cache did, with a response of the backend.
+fn say(request: &mut Request, status: &CacheStatus) {
+    request.record.cache = Some(word(status));
+    ResponseFields::set_own(&mut request.response_fields, CACHE_STATUS, Some(status.value().into_bytes()));
+}
+
+/// One word for the log.
+fn word(status: &CacheStatus) -> &'static str {
+    match status.forwarded {
+        None => "hit",
+        Some(_) if status.is_collapsed => "shared",
+        Some(_) if status.forwarded_status == Some(304) => "confirmed",
+        Some(Forwarded::Bypass | Forwarded::Method | Forwarded::Partial) => "bypass",
+        Some(_) if status.is_stored => "stored",
+        Some(_) if status.forwarded_status.is_some() => "stale",
+        Some(_) => "miss",
+    }
+}

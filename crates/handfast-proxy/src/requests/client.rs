@@ -1,0 +1,65 @@
+//! What an exchange needs of its client, in either version.
+
+pub(crate) mod discarding;
+pub(crate) mod h1_client;
+pub(crate) mod h2_client;
+
+use handfast_wire::http1::ResponseHead;
+
+use crate::backends::connector::Cancellation;
+use crate::requests::decide::answer::Answer;
+use crate::requests::decide::request::Request;
+use crate::requests::head::content::{Output, Sink, Source};
+use crate::requests::head::fault::Fault;
+
+/// The client's side of an exchange, in either version.
+pub(crate) trait Client: Source + Sink + Cancellation {
+    /// Puts the head of a response, interim ones included.
+    fn put_head(&mut self, head: &ResponseHead<'_>, request: &Request, after: After, output: &mut Output<'_>);
+
+    /// Puts a whole response of our own.
+    fn put_answer(
+        &mut self,
+        answer: &Answer,
+        request: Option<&Request>,
+        close: bool,
+        output: &mut Output<'_>,
+    );
+
+    /// Whether its connection can carry another request after this response.
+    fn keeps_open(&self, request: &Request, response: &ResponseHead<'_>) -> bool;
+
+    /// Whether a changed protocol is carried as bytes of its connection.
+    fn can_tunnel(&self) -> bool;
+
+    /// Whether a response that has begun goes on elsewhere.
+    fn hands_over(&self) -> bool {
+        false
+    }
+
+    /// Bytes of the request's content so far.
+    fn received(&self) -> u64;
+
+    /// Bytes of the response's content so far.
+    fn sent(&self) -> u64;
+
+    /// Returns the bytes of content so far: of the request, and of the response.
+    fn moved(&self) -> (u64, u64) {
+        (self.received(), self.sent())
+    }
+
+    /// Whether what was put waits for the client to take it.
+    fn is_full(&self) -> bool;
+
+    /// **Errors**: it is gone.
+    fn check(&mut self) -> Result<(), Fault>;
+}
+
+/// What follows a head.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct After {
+    /// Whether the client's connection can carry another request.
+    pub(crate) keeps_open: bool,
+    /// Whether it is known that no content comes.
+    pub(crate) is_over: bool,
+}

@@ -1,0 +1,133 @@
+//! Responses of our own: errors and redirects.
+//!
+//! In: a status, and the request. Out: HTTP/1 text. A client learns the status and the request id; the cause is in the operator's log.
+
+use std::borrow::Cow;
+
+use handfast_config::model::FixedResponse;
+use http::StatusCode;
+use serde_json::json;
+
+use handfast_wire::http1::{Framing, HeadEnd, end_head, push_field};
+
+use crate::requests::decide::request::Request;
+
+/// A response of our own.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    /// The target of a redirect.
+    location: Option<Vec<u8>>,
+    /// Other fields.
+    others: Vec<(Cow<'static, str>, Vec<u8>)>,
+    content_type: Cow<'static, str>,
+    pub(crate) content: Vec<u8>,
+}
+
+impl Answer {
+    /// An error; `request` is known once its head was accepted.
+    pub(crate) fn error(status: u16, request: Option<&Request>) -> Self {
+        let id = request.map(|request| request.record.id());
+        let title = reason(status);
+        let (content_type, content) = if request.is_some_and(|request| request.wants_json) {
+            // RFC 9457.
+            let problem = json!({ "status": status, "title": title, "request_id": id });
+            ("application/problem+json", format!("{problem}\n"))
+        } else {
+            let id = id.map(|id| format!("request id: {id}\n")).unwrap_or_default();
+            ("text/plain; charset=utf-8", format!("{status} {title}\n{id}"))
+        };
+        let content = content.into_bytes();
+        Self { status, location: None, others: Vec::new(), content_type: content_type.into(), content }
+    }
+
+    /// A response that the configuration has.
+    pub(crate) fn fixed(response: &FixedResponse) -> Self {
+        let FixedResponse { status, content, content_type } = response;
+        let content_type = content_type.clone().into_string().into();
+        Self {
+            status: *status,
+            location: None,
+            others: Vec::new(),
+            content_type,
+            content: content.as_bytes().to_vec(),
+        }
+    }
+
+    pub(crate) fn redirect(status: u16, location: Vec<u8>) -> Self {
+        let content = format!("{status} {}\n", reason(status)).into_bytes();
+        let content_type = "text/plain; charset=utf-8".into();
+        Self { status, location: Some(location), others: Vec::new(), content_type, content }
+    }
+
+    /// The file of a challenge (RFC 8555 §8.3).
+    pub(crate) fn file(content: &str) -> Self {
+        let content_type = "application/octet-stream".into();
+        Self {
+            status: 200,
+            location: None,
+            others: Vec::new(),
+            content_type,
+            content: content.as_bytes().to_vec(),
+        }
+    }
+
+    /// That of a server which was asked about the request.
+    pub(crate) fn passed(status: u16, fields: Vec<(Cow<'static, str>, Vec<u8>)>, content: Vec<u8>) -> Self {
+        let is = |name: &str, own: &str| name.eq_ignore_ascii_case(own);
+        let (own, others): (Vec<_>, _) =
+            fields.into_iter().partition(|(name, _)| is(name, "content-type") || is(name, "cache-control"));
+        let found = own.into_iter().find(|(name, _)| is(name, "content-type"));
+        let content_type = found.map(|(_, value)| String::from_utf8_lossy(&value).into_owned());
+        let content_type = content_type.map_or("application/octet-stream".into(), Cow::Owned);
+        Self { status, location: None, others, content_type, content }
+    }
+
+    /// With these fields too.
+    pub(crate) fn with(self, others: Vec<(Cow<'static, str>, Vec<u8>)>) -> Self {
+        Self { others, ..self }
+    }
+
+    /// Its fields, beside those of the framing, and those that the rules of its request's route add; they replace none.
+    pub(crate) fn fields<'a>(
+        &'a self,
+        request: Option<&'a Request>,
+    ) -> impl Iterator<Item = (&'a str, &'a [u8])> {
+        const OWN: [&str; 3] = ["content-type", "cache-control", "location"];
+        let content_type = ("Content-Type", self.content_type.as_bytes());
+        let location = self.location.iter().map(|location| ("Location", location.as_slice()));
+        let others = self.others.iter().map(|(name, value)| (name.as_ref(), value.as_slice()));
+        let rules = request.and_then(|request| request.response_fields.as_deref());
+        let has = |name: &str| self.others.iter().any(|(other, _)| other.eq_ignore_ascii_case(name));
+        let added = rules.into_iter().flat_map(move |rules| rules.added(has));
+        let added = added.filter(|(name, _)| !OWN.iter().any(|own| name.eq_ignore_ascii_case(own)));
+        // A cache must not take it for the backend's.
+        [content_type, ("Cache-Control", b"no-store".as_slice())]
+            .into_iter()
+            .chain(location)
+            .chain(others)
+            .chain(added)
+    }
+
+    /// Writes it. `is_head`: its content is announced and not sent.
+    pub(crate) fn write(&self, out: &mut Vec<u8>, close: bool, is_head: bool, request: Option<&Request>) {
+        out.extend_from_slice(format!("HTTP/1.1 {} {}\r\n", self.status, reason(self.status)).as_bytes());
+        for (name, value) in self.fields(request) {
+            // Values come from a head that was accepted, or are ours.
+            let is_written = push_field(out, name, value);
+            debug_assert!(is_written, "{name}");
+        }
+        end_head(out, &HeadEnd { close, ..HeadEnd::new(Framing::Length(self.content.len() as u64)) });
+        if !is_head {
+            out.extend_from_slice(&self.content);
+        }
+    }
+}
+
+/// RFC 9110 §15.
+fn reason(status: u16) -> &'static str {
+    StatusCode::from_u16(status).ok().and_then(|status| status.canonical_reason()).unwrap_or("Error")
+}
+
+#[cfg(test)]
+mod tests;

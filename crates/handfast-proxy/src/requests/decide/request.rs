@@ -1,0 +1,465 @@
+//! One request, as it is known after its head: where it goes, what its backend receives, and its record.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use handfast_net::clock::Moment;
+use handfast_observe::cause::Cause;
+use handfast_observe::reason::{CloseReason, Side, Step};
+use handfast_observe::request_record::{HttpVersion, RequestPart, RequestRecord};
+use handfast_wire::http1::{Framing, Method, OwnedRequest, RequestHead, ResponseHead, Version};
+
+use crate::backends::slots::Slot;
+use crate::requests::decide::cache_plan::Plan;
+use crate::requests::decide::connection::{HttpConnection, Totals};
+use crate::requests::decide::forward;
+use crate::requests::decide::gate::{self, Routes};
+use crate::requests::decide::rules::{RequestFacts, ResponseFields};
+use crate::requests::head::copy::Copy;
+use crate::requests::head::fault::Fault;
+use crate::requests::head::refusal::Refusal;
+use crate::requests::head::sender::Identified;
+use crate::requests::head::websocket;
+use crate::worker::context::WorkerContext;
+use crate::worker::http::ThreadRequestRoute;
+use crate::worker::open::OpenRequest;
+use crate::worker::services::{Chosen, ThreadService};
+use crate::worker::sticky::Affinity;
+use handfast_config::model::{FixedResponse, Piece, RequestLimits, RouteAction, Variable};
+
+/// A request whose head was accepted. It is counted from then on, and ends once, whatever becomes of its task.
+#[derive(Debug)]
+pub(crate) struct Request {
+    /// What the backend receives, as HTTP/1 text.
+    pub(crate) head: Vec<u8>,
+    pub(crate) action: Action,
+    /// The client's version, where it speaks HTTP/1.
+    pub(crate) version: Version,
+    pub(crate) framing: Framing,
+    /// Whether the client can send another one on its connection.
+    pub(crate) keeps_open: bool,
+    pub(crate) expects_continue: bool,
+    /// Whether the client wants to change the protocol.
+    pub(crate) wants_upgrade: bool,
+    /// The proof that a WebSocket server has read the key that the proxy made; `None`: the client checks its own.
+    websocket_accept: Option<String>,
+    pub(crate) is_head: bool,
+    pub(crate) is_idempotent: bool,
+    /// Whether it authenticates the connection that it comes by, and not itself.
+    pub(crate) is_about_the_connection: bool,
+    /// Whether errors are reported in the way of gRPC.
+    pub(crate) is_grpc: bool,
+    /// Whether the client prefers errors as JSON.
+    pub(crate) wants_json: bool,
+    /// What its route changes in the response; `None`: nothing.
+    pub(crate) response_fields: Option<Box<ResponseFields>>,
+    /// The route that it takes.
+    pub(crate) route: Rc<ThreadRequestRoute>,
+    /// Most bytes of its content.
+    pub(crate) body_limit: Option<u64>,
+    /// What it says about its backend, where its route asks.
+    pub(crate) affinity: Option<Box<Affinity>>,
+    /// How it takes part in the cache of its service.
+    pub(crate) cached: Option<Box<Plan>>,
+    /// What is kept of it for the mirror of its route.
+    pub(crate) copy: Option<Box<Copy>>,
+    /// Its place at a backend with `max-requests`.
+    pub(crate) slot: Option<Slot>,
+    pub(crate) record: RequestRecord,
+    /// Its entry in the list of open requests; `None`: it is the proxy's own, or has ended.
+    open: Option<Rc<OpenRequest>>,
+    /// The part that takes time now, and when it began.
+    part: Option<(RequestPart, Moment)>,
+    thread: Rc<WorkerContext>,
+    service: Rc<ThreadService>,
+    totals: Rc<Totals>,
+    has_ended: bool,
+}
+
+/// A request that is answered without a backend, and why; `request` is known once its head was accepted.
+#[derive(Debug)]
+pub(crate) struct Refused {
+    pub(crate) request: Option<Box<Request>>,
+    pub(crate) fault: Box<Fault>,
+}
+
+impl Refused {
+    pub(crate) fn new(request: Option<Box<Request>>, fault: Fault) -> Self {
+        Self { request, fault: Box::new(fault) }
+    }
+}
+
+impl From<Fault> for Refused {
+    fn from(fault: Fault) -> Self {
+        Self::new(None, fault)
+    }
+}
+
+/// What is done with a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Action {
+    /// It goes to the backends of this route.
+    Forward(Chosen),
+    /// It is redirected there.
+    Redirect(u16, Vec<u8>),
+    /// It has this response.
+    Respond(FixedResponse),
+    /// Its route identifies the sender first; the head as the client sent it.
+    Authenticate(Box<OwnedRequest>),
+    /// Its route does not take it.
+    Refuse(Box<Refusal>),
+    /// It asks for the file of a challenge of a certificate authority, with this content.
+    Challenge(Box<str>),
+}
+
+impl Request {
+    /// Routes a request, and writes what its backend receives. `hello`: how long its head took to arrive.
+    ///
+    /// **Errors**: the connection is not for its host, or its content is larger than allowed.
+    pub(crate) fn new(
+        head: &RequestHead<'_>,
+        connection: &HttpConnection,
+        protocol: HttpVersion,
+        hello: Duration,
+    ) -> Result<Box<Self>, Refused> {
+        let mut target = Vec::new();
+        let head = &head.with_forwarded_target(&mut target);
+        let id = forward::request_id(head, connection);
+        let path = head.target.path();
+        let facts = &connection.facts;
+        let protocol = if head.version == Version::Http10 { HttpVersion::Http10 } else { protocol };
+        let mut record =
+            RequestRecord::new(facts, protocol, id, [head.method.as_bytes(), head.host.text, path]);
+        connection.service.metrics.request_began(protocol);
+        if connection.thread.logs_client_fields() {
+            head.values("referer").take(1).for_each(|value| record.set_referer(value));
+            head.values("user-agent").take(1).for_each(|value| record.set_user_agent(value));
+        }
+        record.seconds.hello = hello;
+        // Only where a route is for a share of its requests, chance decides.
+        let chance = if connection.http.has_shares { fastrand::u64(..) } else { 0 };
+        let routes = Routes::find(&connection.http, head, chance);
+        let route = routes.route;
+        record.route.clone_from(&route.name);
+        let facts = RequestFacts { head, path, connection, id: record.id(), chance, sender: None };
+        let open = connection.thread.open.request(OpenRequest::new(&record, Moment::now()));
+        let action = action(&routes, &facts);
+        let mut text = Vec::with_capacity(head.length + forward::ROOM);
+        forward::write_head(&mut text, &facts, route.rules.as_deref(), route.path.as_ref());
+        let response_fields = route.rules.as_ref().and_then(|rules| ResponseFields::new(rules, &facts));
+        let affinity = route.sticky.as_ref().and_then(|sticky| sticky.affinity(head));
+        let copy = route.mirror.as_ref().filter(|_| head.upgrade.is_none());
+        let copy = copy.and_then(|mirror| Copy::new(mirror, head.framing));
+        let cached = Plan::new(&facts, &routes);
+        let traits = Traits::of(head);
+        let request = Box::new(Self {
+            head: text,
+            action,
+            version: head.version,
+            framing: head.framing,
+            keeps_open: head.keeps_open,
+            expects_continue: head.expects_continue,
+            wants_upgrade: head.upgrade.is_some(),
+            websocket_accept: own_websocket_key(head, protocol).map(websocket::websocket_accept),
+            is_head: head.method == Method::HEAD,
+            is_idempotent: head.method.is_idempotent(),
+            is_about_the_connection: traits.is_about_the_connection,
+            is_grpc: traits.is_grpc,
+            wants_json: traits.wants_json,
+            response_fields,
+            route: Rc::clone(route),
+            body_limit: routes.body_limit(),
+            affinity,
+            cached,
+            copy,
+            slot: None,
+            record,
+            open: Some(open),
+            part: None,
+            thread: Rc::clone(&connection.thread),
+            service: Rc::clone(&connection.service),
+            totals: Rc::clone(&connection.totals),
+            has_ended: false,
+        });
+        match refusal(head, connection, &request) {
+            Some(fault) => Err(Refused::new(Some(request), fault)),
+            None => Ok(request),
+        }
+    }
+
+    /// A request of the proxy's own with this head and without content, which is neither counted nor logged: its backend and its limits are
+    /// those of this route.
+    pub(crate) fn own(head: Vec<u8>, connection: &HttpConnection, route: &Rc<ThreadRequestRoute>) -> Self {
+        let record = RequestRecord::new(&connection.facts, HttpVersion::Http11, forward::new_id(), [b""; 3]);
+        Self {
+            head,
+            action: Action::Forward(route.chosen(connection.chosen)),
+            version: Version::Http11,
+            framing: Framing::None,
+            keeps_open: true,
+            expects_continue: false,
+            wants_upgrade: false,
+            websocket_accept: None,
+            is_head: false,
+            is_idempotent: true,
+            is_about_the_connection: false,
+            is_grpc: false,
+            wants_json: false,
+            response_fields: None,
+            route: Rc::clone(route),
+            body_limit: route.limits.body,
+            affinity: None,
+            cached: None,
+            copy: None,
+            slot: None,
+            record,
+            open: None,
+            part: None,
+            thread: Rc::clone(&connection.thread),
+            service: Rc::clone(&connection.service),
+            totals: Rc::clone(&connection.totals),
+            has_ended: true,
+        }
+    }
+
+    /// A request of the proxy's own that takes the place of this one at its backends, with this head.
+    pub(crate) fn again(&self, head: Vec<u8>, connection: &HttpConnection) -> Self {
+        let mut own = Self::own(head, connection, &self.route);
+        (own.is_head, own.affinity) = (self.is_head, self.affinity.clone());
+        own
+    }
+
+    /// It went to this backend; a cookie names it to the client.
+    pub(crate) fn is_at(&mut self, backend: &Rc<str>, is_secure: bool) {
+        let Some(affinity) = &self.affinity else { return };
+        let set = affinity.set_cookie(backend, is_secure);
+        ResponseFields::set_own(&mut self.response_fields, "Set-Cookie", set);
+    }
+
+    /// It is known who sends it: it is done with it what its route says. `head` has the fields that its backend may see.
+    pub(crate) fn admit(&mut self, head: &RequestHead<'_>, connection: &HttpConnection, sender: &Identified) {
+        let route = &self.route;
+        let path = head.target.path();
+        let facts =
+            RequestFacts { head, path, connection, id: self.record.id(), chance: 0, sender: Some(sender) };
+        self.action = route_action(route, &facts);
+        self.head.clear();
+        forward::write_head(&mut self.head, &facts, route.rules.as_deref(), route.path.as_ref());
+        self.response_fields = route.rules.as_ref().and_then(|rules| ResponseFields::new(rules, &facts));
+        self.cached = Plan::new(&facts, &Routes::only(route));
+        self.record.user.clone_from(&sender.user);
+    }
+
+    /// From now on this part takes time. What ends a request ends its part too, so no end forgets how long it was waited for.
+    pub(crate) fn enter(&mut self, part: RequestPart, now: Moment) {
+        self.leave_part(now);
+        self.part = Some((part, now));
+        if let Some(open) = &self.open {
+            open.part.set(Some(part));
+        }
+    }
+
+    /// This backend is tried.
+    pub(crate) fn tries(&mut self, backend: &Rc<str>) {
+        self.record.backend = Some(Rc::clone(backend));
+        if let Some(open) = &self.open {
+            open.backend.replace(Some(Rc::clone(backend)));
+        }
+    }
+
+    /// The present part is over.
+    pub(crate) fn leave_part(&mut self, now: Moment) {
+        if let Some((part, since)) = self.part.take() {
+            self.record.seconds.add(part, now.since(since));
+        }
+    }
+
+    /// Counts the content that has moved since the last time: bytes in all, from and to the client. Requests of the proxy's own are not counted.
+    pub(crate) fn count_moved(&mut self, (from_client, to_client): (u64, u64)) {
+        if self.has_ended {
+            return;
+        }
+        let record = &mut self.record;
+        let to_backend = from_client.saturating_sub(record.bytes_from_client);
+        let moved = to_client.saturating_sub(record.bytes_to_client);
+        (record.bytes_from_client, record.bytes_to_client) = (from_client, to_client);
+        self.service.metrics.content_moved(to_backend, moved);
+        if let Some(open) = &self.open {
+            open.bytes_from_client.set(from_client);
+            open.bytes_to_client.set(to_client);
+        }
+    }
+
+    /// Counts and logs it; `failure`: why no backend has answered it completely. `now` is called where a part is not over.
+    pub(crate) fn end(&mut self, failure: Option<CloseReason>, now: impl FnOnce() -> Moment) {
+        if !std::mem::replace(&mut self.has_ended, true) {
+            if self.part.is_some() {
+                self.leave_part(now());
+            }
+            if self.open.take().is_some() {
+                self.thread.open.request_ended();
+            }
+            self.record.failure = failure;
+            self.totals.add(&self.record);
+            self.service.metrics.request(&self.record);
+            self.thread.log_request(&self.record);
+        }
+    }
+
+    pub(crate) fn limits(&self) -> &RequestLimits {
+        &self.route.limits
+    }
+
+    /// Whether it has no content.
+    pub(crate) fn is_empty(&self) -> bool {
+        matches!(self.framing, Framing::None | Framing::Length(0))
+    }
+
+    /// Returns true if a 101 proves that the backend has read the key that the proxy made for a WebSocket.
+    pub(crate) fn is_accepted_by(&self, head: &ResponseHead<'_>) -> bool {
+        self.websocket_accept
+            .as_ref()
+            .is_none_or(|accept| head.values("sec-websocket-accept").any(|value| value == accept.as_bytes()))
+    }
+
+    /// For rules about its response, which depend on whether it is HEAD alone.
+    pub(crate) fn method(&self) -> Method<'static> {
+        if self.is_head { Method::HEAD } else { Method::GET }
+    }
+}
+
+/// What single fields of a request say about it.
+#[derive(Debug, Default)]
+struct Traits {
+    is_about_the_connection: bool,
+    is_grpc: bool,
+    wants_json: bool,
+}
+
+impl Traits {
+    /// One pass over the fields.
+    fn of(head: &RequestHead<'_>) -> Self {
+        let mut traits = Self::default();
+        for field in head.fields {
+            let name = field.name(head.text);
+            let value = || field.value(head.text);
+            match name.len() {
+                6 if name.eq_ignore_ascii_case(b"accept") => {
+                    traits.wants_json |= value().windows(4).any(|part| part == b"json");
+                }
+                12 if name.eq_ignore_ascii_case(b"content-type") => {
+                    traits.is_grpc |= begins_with(value(), b"application/grpc");
+                }
+                13 if name.eq_ignore_ascii_case(b"authorization") => {
+                    traits.is_about_the_connection |= authenticates_connections(value());
+                }
+                _ => {}
+            }
+        }
+        traits
+    }
+}
+
+/// The key of a WebSocket handshake that came by HTTP/2: the proxy made it.
+fn own_websocket_key<'a>(head: &RequestHead<'a>, protocol: HttpVersion) -> Option<&'a [u8]> {
+    head.upgrade.filter(|_| protocol == HttpVersion::Http2)?;
+    head.values("sec-websocket-key").next()
+}
+
+/// Whether a value begins with these letters, in any case.
+fn begins_with(value: &[u8], start: &[u8]) -> bool {
+    value.get(..start.len()).is_some_and(|text| text.eq_ignore_ascii_case(start))
+}
+
+/// NTLM authenticates a connection, and Negotiate may (RFC 4559 §6), with or without a challenge before: its next request comes by the
+/// same one, and that of no other client does.
+pub(crate) fn authenticates_connections(value: &[u8]) -> bool {
+    begins_with(value, b"ntlm") || begins_with(value, b"negotiate")
+}
+
+/// A request whose task panicked, or was dropped with its thread, has ended too.
+impl Drop for Request {
+    fn drop(&mut self) {
+        let internal = || CloseReason::new(Step::Relay, Side::Local, Cause::Internal);
+        if !self.has_ended {
+            self.end(Some(internal().because("its task was ended")), Moment::now);
+        }
+    }
+}
+
+/// Counts and logs a request that is refused before its head was accepted.
+pub(crate) fn note_refused(connection: &HttpConnection, protocol: HttpVersion, fault: &Fault) {
+    let mut record = RequestRecord::new(&connection.facts, protocol, forward::new_id(), [b""; 3]);
+    (record.status, record.broken_rule, record.failure) =
+        (fault.status, fault.rule, Some(fault.reason.clone()));
+    connection.service.metrics.request_began(protocol);
+    connection.service.metrics.request(&record);
+    connection.totals.add(&record);
+    connection.thread.log_request(&record);
+}
+
+fn refusal(head: &RequestHead<'_>, connection: &HttpConnection, request: &Request) -> Option<Fault> {
+    if let (Framing::Length(length), Some(limit)) = (head.framing, request.body_limit)
+        && length > limit
+    {
+        return Some(Fault::new(Step::Hello, Side::Client, Cause::BodyTooLarge, 413));
+    }
+    if matches!(request.action, Action::Challenge(_)) {
+        return None;
+    }
+    let detail = connection.misdirection(&head.host)?;
+    Some(Fault::new(Step::Route, Side::Client, Cause::Misdirected, 421).because(detail))
+}
+
+fn action(routes: &Routes<'_>, facts: &RequestFacts<'_>) -> Action {
+    let connection = facts.connection;
+    let challenges = connection.thread.challenges();
+    if facts.head.method == Method::GET
+        && let Some(content) = challenges.file(facts.path)
+    {
+        return Action::Challenge(content.into());
+    }
+    if let Err(refusal) = check(routes, facts) {
+        return Action::Refuse(refusal);
+    }
+    if routes.route.gate.as_ref().is_some_and(|gate| gate.identifies()) {
+        // Later decisions may depend on the user.
+        return Action::Authenticate(Box::new(OwnedRequest::new(facts.head)));
+    }
+    route_action(routes.route, facts)
+}
+
+/// Checks everything that needs no waiting.
+fn check(routes: &Routes<'_>, facts: &RequestFacts<'_>) -> Result<(), Box<Refusal>> {
+    routes.check()?;
+    let now = Moment::now();
+    if let Some(gate) = &routes.route.gate {
+        gate::check(gate, facts, now)?;
+    }
+    routes.check_other_rates(facts, now)?;
+    gate::check_new_target(routes.route, facts.path)
+}
+
+fn route_action(route: &ThreadRequestRoute, facts: &RequestFacts<'_>) -> Action {
+    if let Err(refusal) = gate::check_host(route, facts) {
+        return Action::Refuse(refusal);
+    }
+    match &route.action {
+        RouteAction::Redirect(target, _)
+            if facts.head.host.is_none() && target.0.contains(&Piece::Variable(Variable::Host)) =>
+        {
+            let detail = "it is to be redirected to its host, and names none";
+            Action::Refuse(Box::new(Refusal::new(400, Side::Client, Cause::HttpRequest, detail)))
+        }
+        RouteAction::Redirect(target, status) => Action::Redirect(*status, facts.text(target)),
+        RouteAction::Respond(response) => Action::Respond(response.clone()),
+        RouteAction::Inherit | RouteAction::Backends(..) => {
+            Action::Forward(route.chosen(facts.connection.chosen))
+        }
+    }
+}
+
+#[cfg(test)]
+mod own_tests;
+#[cfg(test)]
+mod tests;

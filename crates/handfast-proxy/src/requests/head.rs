@@ -1,0 +1,13 @@
+//! What all layers of requests share: heads of HTTP/2 as text, content and where it goes, reasons of failures and refusals.
+
+pub(crate) mod content;
+pub(crate) mod copy;
+pub(crate) mod fault;
+pub(crate) mod h2_heads;
+pub(crate) mod h2_queue;
+pub(crate) mod h2_stream;
+pub(crate) mod refusal;
+pub(crate) mod sender;
+pub(crate) mod task;
+pub(crate) mod trailers;
+pub(crate) mod websocket;
