@@ -121,8 +121,8 @@ where
         Ok(Self { sender, driver, end })
     }
 
-    /// Returns a description of bytes that the other side sent without a request, with HTTP/1.1: beyond the end of an answer (RFC
-    /// 9112 §6.3). Known once the connection was polled after the answer.
+    /// Returns a description of bytes that the other side sent without a request, with HTTP/1.1: beyond the end of an answer
+    /// (RFC 9112 §6.3). Known once the connection was polled after the answer.
     pub fn unrequested(&self) -> Option<String> {
         let end = self.end.borrow();
         if end.unread > 0 {

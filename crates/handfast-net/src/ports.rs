@@ -4,8 +4,8 @@
 
 use std::time::Duration;
 
-/// Time for which a pair of ends rests with the side that ended a connection first: `TCP_TIMEWAIT_LEN` of Linux; RFC 9293
-/// §3.6.1.
+/// Time for which a pair of ends rests with the side that ended a connection first: `TCP_TIMEWAIT_LEN` of Linux;
+/// RFC 9293 §3.6.1.
 pub const TIME_WAIT: Duration = Duration::from_secs(60);
 /// Time for which it rests where `tcp_tw_reuse` holds and `tcp_tw_reuse_delay` is unknown to the kernel.
 const REUSED_AFTER: Duration = Duration::from_secs(1);

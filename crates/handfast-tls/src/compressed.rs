@@ -13,8 +13,8 @@ use rustls::sign::CertifiedKey;
 
 pub(crate) mod prepared;
 
-/// Bytes that a CompressedCertificate has before its content beyond those of a Certificate: algorithm, two lengths (RFC
-/// 8879 §4).
+/// Bytes that a CompressedCertificate has before its content beyond those of a Certificate: algorithm, two lengths
+/// (RFC 8879 §4).
 const HEADER: usize = 8;
 /// The least that must be saved, as a part of the whole, to be worth the memory: keys and signatures cannot be
 /// compressed, so of a single ECDSA certificate almost nothing is saved.

@@ -402,8 +402,8 @@ impl Handshake {
     }
 }
 
-/// TLS 1.2 has no `certificate_required`: its alert for a client without a certificate is `handshake_failure` (RFC 5246
-/// §7.4.6). rustls 0.23 sends the newer one in both; in TLS 1.2 the record is not encrypted yet.
+/// TLS 1.2 has no `certificate_required`: its alert for a client without a certificate is `handshake_failure`
+/// (RFC 5246 §7.4.6). rustls 0.23 sends the newer one in both; in TLS 1.2 the record is not encrypted yet.
 fn say_as_tls12(records: &mut [u8]) {
     const CERTIFICATE_REQUIRED: u8 = 116;
     const HANDSHAKE_FAILURE: u8 = 40;

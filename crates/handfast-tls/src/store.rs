@@ -296,8 +296,8 @@ impl Resolver {
         &self.store
     }
 
-    /// Returns true if a client that requests `name` must be refused with the alert `unrecognized_name` (112; RFC 6066
-    /// §3).
+    /// Returns true if a client that requests `name` must be refused with the alert `unrecognized_name` (112;
+    /// RFC 6066 §3).
     ///
     /// To be asked before rustls sees the hello: rustls 0.23 answers a resolver that chooses nothing with
     /// `access_denied` (49), which sends people looking for a client certificate.

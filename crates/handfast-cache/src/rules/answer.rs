@@ -1,5 +1,5 @@
-//! Response to the client from a stored one: all of it, a part, or that the client's copy is current (RFC 9110 §13 and
-//! §14).
+//! Response to the client from a stored one: all of it, a part, or that the client's copy is current
+//! (RFC 9110 §13 and RFC 9110 §14).
 //!
 //! In: a stored response, its size, a request. Out: an [`Answer`]: a head as text, and which bytes follow.
 

@@ -57,8 +57,8 @@ impl Filler {
             decided => {
                 let reason = decided.err().unwrap_or(NotStored::TooLarge);
                 self.shared.counters.not_stored.add(1);
-                // A reason about this request means nothing for the next one. Otherwise the stored response is out of date (RFC 9111
-                // §4.3.3).
+                // A reason about this request means nothing for the next one. Otherwise the stored response is out of date
+                // (RFC 9111 §4.3.3).
                 let is_general = !matches!(
                     reason,
                     NotStored::Request

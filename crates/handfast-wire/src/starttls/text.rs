@@ -17,8 +17,8 @@ pub(super) fn greet(protocol: Protocol, name: &str, answer: &mut Vec<u8>) {
     answer.extend_from_slice(greeting.as_bytes());
 }
 
-/// A greeting for a client that waits for one, where the server's own came before TLS: that one is not trusted or passed on (RFC 3207
-/// §4.2), and the server has no second one. It reports the server as ready, and lists no capabilities: a client that needs them requests
+/// A greeting for a client that waits for one, where the server's own came before TLS: that one is not trusted or passed on
+/// (RFC 3207 §4.2), and the server has no second one. It reports the server as ready, and lists no capabilities: a client that needs them requests
 /// them. `name`: name of the server, see [`is_safe_name`]; another one counts as `localhost`. Empty where the client sends first, and for
 /// MySQL ([`mysql`](super::mysql)).
 pub fn second_greeting(protocol: Protocol, name: &str) -> Vec<u8> {
