@@ -7,18 +7,18 @@
 
 use super::body::Piece;
 use super::error::{HeadError, Rule};
-use super::field::Field;
+use super::field::{Field, Kind};
 use super::framing::Facts;
 use super::head::{HeadLimits, HeadProgress, run};
 use super::lines::Stop;
 use super::scan::{TOKEN, class};
 use super::write::write_fields;
 
-/// Most digits of a chunk size.
+/// Digits of a chunk size that always fit into 64 bits; of those behind them, [`EXTENSIONS_LIMIT`] bounds the number.
 const SIZE_DIGITS: u8 = 16;
 /// Most bytes of one extension with its semicolon.
 const EXTENSION_LIMIT: u32 = 256;
-/// Most bytes of all extensions of a message: they are work without data.
+/// Most bytes of all extensions, blanks and leading zeros of a message: they are work without data.
 const EXTENSIONS_LIMIT: u32 = 16_384;
 /// Most bytes of a chunk's first line as [`chunk_head`] writes it.
 pub const CHUNK_HEAD_LIMIT: usize = 18;
@@ -26,7 +26,7 @@ pub const CHUNK_HEAD_LIMIT: usize = 18;
 pub const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
 
 /// Fields that decide about rights or how content is read; a server that merges trailers into the head would take them from there
-/// (RFC 9110 §6.5.1). Names that frame, route or belong to a connection are known by their [`Kind`](super::Kind).
+/// (RFC 9110 §6.5.1). A request with one is refused; of a response they are dropped. Names that frame, route or belong to a connection are known by their [`Kind`](super::Kind).
 const NEVER_TRAILERS: [&[u8]; 8] = [
     b"authorization",
     b"cookie",
@@ -125,11 +125,7 @@ impl ChunkedReader {
     /// The state behind a byte that is not data.
     fn after(&mut self, byte: u8) -> Result<State, Rule> {
         match (self.state, byte) {
-            (State::Size { digits }, b'0'..=b'9' | b'a'..=b'f' | b'A'..=b'F') if digits < SIZE_DIGITS => {
-                let digit = (byte as char).to_digit(16).unwrap_or(0);
-                self.left = self.left << 4 | u64::from(digit);
-                Ok(State::Size { digits: digits + 1 })
-            }
+            (State::Size { digits }, b'0'..=b'9' | b'a'..=b'f' | b'A'..=b'F') => self.digit(digits, byte),
             (State::SizeLineFeed, b'\n') if self.left == 0 => Ok(State::Trailers),
             (State::SizeLineFeed, b'\n') => Ok(State::Data),
             (State::DataReturn, b'\r') => Ok(State::DataLineFeed),
@@ -138,7 +134,9 @@ impl ChunkedReader {
             (State::SizeLineFeed, _) | (_, b'\n') => Err(Rule::LineEnd),
             (State::Size { digits: 1.. } | State::SizeBlank, b'\r') => Ok(State::SizeLineFeed),
             (State::Size { digits: 1.. } | State::SizeBlank, b';') => self.extension_starts(),
-            (State::Size { digits: 1.. } | State::SizeBlank, b' ' | b'\t') => self.blank(),
+            (State::Size { digits: 1.. } | State::SizeBlank, b' ' | b'\t') => {
+                self.count_ignored().map(|()| State::SizeBlank)
+            }
             (State::Size { .. } | State::SizeBlank, _) => Err(Rule::ChunkSize),
             (
                 State::ExtensionName { is_empty: false }
@@ -156,15 +154,30 @@ impl ChunkedReader {
         }
     }
 
+    /// Adds a digit to the size. Leading zeros may make it longer than its value needs (RFC 9112 §7.1).
+    fn digit(&mut self, digits: u8, byte: u8) -> Result<State, Rule> {
+        if self.left >> (u64::BITS - 4) != 0 {
+            return Err(Rule::ChunkSize);
+        }
+        if digits == SIZE_DIGITS {
+            self.count_ignored()?;
+        }
+        self.left = self.left << 4 | (byte as char).to_digit(16).map_or(0, u64::from);
+        Ok(State::Size { digits: (digits + 1).min(SIZE_DIGITS) })
+    }
+
+    /// Counts a byte that is neither data nor needed.
+    fn count_ignored(&mut self) -> Result<(), Rule> {
+        self.extensions += 1;
+        if self.extensions > EXTENSIONS_LIMIT { Err(Rule::ChunkExtensionsTooLarge) } else { Ok(()) }
+    }
+
     fn after_in_extension(&mut self, byte: u8) -> Result<State, Rule> {
         self.extension += 1;
-        self.extensions += 1;
         if self.extension > EXTENSION_LIMIT {
             return Err(Rule::ChunkExtensionTooLong);
         }
-        if self.extensions > EXTENSIONS_LIMIT {
-            return Err(Rule::ChunkExtensionsTooLarge);
-        }
+        self.count_ignored()?;
         let is_token = class(byte) & TOKEN != 0;
         match (self.state, byte) {
             (State::ExtensionName { is_empty: false }, b'=') => Ok(State::ExtensionValue { is_empty: true }),
@@ -177,16 +190,6 @@ impl ChunkedReader {
                 Ok(State::Quoted)
             }
             _ => Err(Rule::ChunkExtension),
-        }
-    }
-
-    /// They are limited as extensions are.
-    fn blank(&mut self) -> Result<State, Rule> {
-        self.extensions += 1;
-        if self.extensions > EXTENSIONS_LIMIT {
-            Err(Rule::ChunkExtensionsTooLarge)
-        } else {
-            Ok(State::SizeBlank)
         }
     }
 
@@ -206,13 +209,16 @@ impl ChunkedReader {
         let mut facts = Facts { is_trailer: true, is_response: self.is_response, ..Facts::default() };
         let length = run(text, &mut self.progress, &self.limits, self.is_response, |lines| {
             lines.fields(trailers, &mut facts)?;
-            let is_forbidden = |field: &&Field| {
+            let is_forbidden = |field: &&mut Field| {
                 NEVER_TRAILERS.iter().any(|name| field.name(text).eq_ignore_ascii_case(name))
             };
-            match trailers.iter().find(is_forbidden) {
-                Some(field) => Err(Stop::Final(Rule::Trailer, field.name_start as usize)),
-                None => Ok(lines.at),
+            for field in trailers.iter_mut().filter(is_forbidden) {
+                if !facts.is_response {
+                    return Err(Stop::Final(Rule::Trailer, field.name_start as usize));
+                }
+                field.kind = Kind::Nominated;
             }
+            Ok(lines.at)
         })?;
         let Some(length) = length else { return Ok(Piece::More { consumed: start }) };
         self.state = State::Ended;

@@ -58,7 +58,6 @@ rules! {
     Folded = "folded", 400, "a field line starts with a blank (obsolete line folding)";
     Underscore = "underscore", 400, "a field name has an underscore";
     ConnectionOptions = "connection-options", 400, "Connection lists more than 32 field names";
-    Expect = "expect", 417, "Expect is not `100-continue`";
     // Host.
     HostMissing = "host-missing", 400, "there is no Host field";
     HostRepeated = "host-repeated", 400, "there is more than one Host field";
@@ -72,7 +71,7 @@ rules! {
     Coding = "coding", 501, "Transfer-Encoding is not one `chunked`";
     BodyInOldVersion = "body-in-old-version", 413, "a GET, HEAD or DELETE in HTTP/1.0 has a body";
     // Chunks.
-    ChunkSize = "chunk-size", 400, "a chunk size is not 1 to 16 hexadecimal digits with CRLF or an extension behind them";
+    ChunkSize = "chunk-size", 400, "a chunk size is not a hexadecimal number of at most 64 bits with CRLF or an extension behind it";
     ChunkExtension = "chunk-extension", 400, "a chunk extension is not well-formed";
     ChunkExtensionTooLong = "chunk-extension-too-long", 400, "a chunk extension is longer than 256 bytes";
     ChunkExtensionsTooLarge = "chunk-extensions-too-large", 400, "all chunk extensions of a message take more than 16 KiB";

@@ -12,7 +12,7 @@ pub enum Kind {
     Other,
     /// `Host`: forwarded.
     Host,
-    /// `Expect`: forwarded, except from HTTP/1.0.
+    /// `Expect: 100-continue`: forwarded, except from HTTP/1.0.
     Expect,
     /// `Forwarded`, `X-Forwarded-…`, `X-Real-IP`: forwarded unless the caller writes its own.
     Forwarding,
@@ -28,7 +28,7 @@ pub enum Kind {
     Te,
     /// `Keep-Alive`, `HTTP2-Settings`, `Proxy-…`: these belong to one connection. `Proxy` would set `HTTP_PROXY` in CGI programs (httpoxy).
     HopByHop,
-    /// Listed in `Connection`, or an `Expect` that HTTP/1.0 does not have.
+    /// Listed in `Connection`, an `Expect` that is ignored, or a trailer of a response that must not be one.
     Nominated,
     /// A name with an underscore, which CGI and WSGI take for the same name with `-`.
     Underscore,

@@ -59,8 +59,6 @@ pub(super) struct Facts<'a> {
     pub(super) says_upgrade: bool,
     pub(super) has_nominations: bool,
     pub(super) expects_continue: bool,
-    /// The first `Expect` that is not `100-continue`. It is refused after all fields: the next line may continue it, which is another rule.
-    pub(super) unknown_expectation_at: Option<usize>,
     pub(super) accepts_trailers: bool,
     pub(super) upgrade: Option<&'a [u8]>,
     pub(super) has_upgrade: bool,
@@ -85,6 +83,7 @@ impl<'a> Facts<'a> {
                 Underscores::Refuse => return broken(Rule::Underscore),
                 Underscores::Forward => field.kind = Kind::Other,
             },
+            _ if self.is_trailer && self.is_response => field.kind = Kind::Nominated,
             _ if self.is_trailer => return broken(Rule::Trailer),
             Kind::Host if !self.is_response => match Host::parse(value) {
                 _ if self.host.is_some() => return broken(Rule::HostRepeated),
@@ -105,14 +104,13 @@ impl<'a> Facts<'a> {
                 self.coding = if is_chunked { Coding::Chunked } else { Coding::Other };
             }
             Kind::Connection => self.note_connection(value),
+            // HTTP/1.0 has no interim responses (RFC 9110 §10.1.1). What else is expected may be ignored. It is not forwarded: a backend that
+            // answers it at once could take the content for the next request.
             Kind::Expect if !self.is_response => {
-                if !is_text(value, b"100-continue") || self.expects_continue {
-                    self.unknown_expectation_at.get_or_insert(at);
-                }
-                // HTTP/1.0 has no interim responses (RFC 9110 §10.1.1).
-                self.expects_continue = !self.is_old;
-                if self.is_old {
+                if self.is_old || self.expects_continue || !is_text(value, b"100-continue") {
                     field.kind = Kind::Nominated;
+                } else {
+                    self.expects_continue = true;
                 }
             }
             Kind::Te => {

@@ -190,9 +190,6 @@ fn parse<'a>(lines: &mut Lines<'a>, fields: &'a mut Vec<Field>) -> Result<Reques
     lines.fields(fields, &mut facts)?;
     let host = host(target, &facts).map_err(|rule| Stop::Final(rule, target_at))?;
     let framing = framing(method, &facts).map_err(|rule| Stop::Final(rule, facts.framing_at))?;
-    if let Some(at) = facts.unknown_expectation_at {
-        return Err(Stop::Final(Rule::Expect, at));
-    }
     Ok(RequestHead {
         text: lines.read(),
         length: lines.at,

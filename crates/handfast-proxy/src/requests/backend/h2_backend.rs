@@ -304,8 +304,11 @@ impl Http2Backend {
         }
     }
 
-    /// The framing of the stream decides, not that of the text.
-    pub(crate) fn begin_content(&mut self, head: usize, _: Framing, _: &HeadLimits) {
+    /// The framing of the stream decides, not that of the text, unless there is no content.
+    pub(crate) fn begin_content(&mut self, head: usize, framing: Framing, _: &HeadLimits) {
+        if let (Framing::None, Some(content)) = (framing, &mut self.content) {
+            content.expect_no_content();
+        }
         self.incoming.input.drain(..head);
         self.progress = HeadProgress::default();
     }

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use handfast_observe::cause::Cause;
 use handfast_observe::reason::{CloseReason, Side, Step};
 use handfast_wire::http1::{
-    BodyReader, Field, Framing, HeadLimits, HeadProgress, Piece, RequestHead, ResponseHead, Target,
+    BodyReader, Field, Framing, HeadLimits, HeadProgress, Host, Piece, RequestHead, ResponseHead, Target,
     Underscores, is_token, parse_request,
 };
 use http::header::{CONTENT_LENGTH, COOKIE, HOST, HeaderMap, HeaderName, HeaderValue, SEC_WEBSOCKET_KEY};
@@ -79,17 +79,27 @@ fn wrong<T>(what: &str) -> Result<T, Fault> {
     Err(Fault::new(Step::Hello, Side::Client, Cause::HttpRequest, 400).because(what))
 }
 
-/// RFC 9113 §8.3.1: `:authority` and `Host` must not differ.
+/// RFC 9113 §8.3.1: `:authority` and `Host` must not differ, whatever form they have.
 fn host<'a>(uri: &'a Uri, fields: &'a HeaderMap) -> Result<&'a [u8], Fault> {
     let authority = uri.authority().map(|authority| authority.as_str().as_bytes());
     let mut named = fields.get_all(HOST).iter().map(HeaderValue::as_bytes);
     match (authority, named.next(), named.next()) {
         (_, _, Some(_)) => wrong("there is more than one Host field"),
-        (Some(authority), Some(host), None) if !authority.eq_ignore_ascii_case(host) => {
+        (Some(authority), Some(host), None) if !are_equivalent(authority, host, uri) => {
             wrong(":authority and Host differ")
         }
         (Some(host), ..) | (None, Some(host), None) => Ok(host),
         (None, None, None) => wrong("it names no host"),
+    }
+}
+
+/// Returns true if both are forms of the same host and port, by the port of the request's scheme.
+fn are_equivalent(authority: &[u8], host: &[u8], uri: &Uri) -> bool {
+    let port = if uri.scheme() == Some(&http::uri::Scheme::HTTP) { 80 } else { 443 };
+    match (Host::parse(authority), Host::parse(host)) {
+        (Some(authority), Some(host)) => authority.is_equivalent(&host, port),
+        // The parser of the text refuses what is no host.
+        _ => authority.eq_ignore_ascii_case(host),
     }
 }
 

@@ -29,6 +29,8 @@ pub(crate) struct StreamIn {
     limit: Option<u64>,
     limits: HeadLimits,
     is_response: bool,
+    /// By its head no content follows, whatever the stream brings.
+    is_without_content: bool,
 }
 
 impl StreamIn {
@@ -39,7 +41,13 @@ impl StreamIn {
 
     pub(crate) fn new(stream: RecvStream, limit: Option<u64>, limits: HeadLimits, is_response: bool) -> Self {
         let ended = stream.is_end_stream();
-        Self { stream, ended, bytes: 0, limit, limits, is_response }
+        Self { stream, ended, bytes: 0, limit, limits, is_response, is_without_content: false }
+    }
+
+    /// Notes that the message is whole. The length in the head of a 304 is that of a 200 (RFC 9113 §8.1.1), and the `h2` crate resets a stream
+    /// whose DATA differ from it.
+    pub(crate) fn expect_no_content(&mut self) {
+        self.is_without_content = true;
     }
 
     pub(crate) fn has_ended(&self) -> bool {
@@ -69,6 +77,10 @@ impl StreamIn {
                     }
                     // The sink has it, and accepts no more than a read of this size ahead.
                     let _ = self.stream.flow_control().release_capacity(data.len());
+                }
+                Poll::Ready(Some(Err(error))) if self.is_without_content && error.is_reset() => {
+                    (moved, self.ended) = (true, true);
+                    to.put_end(&[], &[], &mut io.output())?;
                 }
                 Poll::Ready(Some(Err(error))) => return Err(broken(self.side(), &error)),
                 Poll::Ready(None) => match self.stream.poll_trailers(&mut context) {

@@ -308,17 +308,29 @@ fn a_host_is_a_name_or_address_with_an_optional_port() {
 }
 
 #[test]
-fn an_expectation_is_100_continue() {
+fn an_expectation_is_100_continue_and_others_are_ignored() {
     with_request(&get("Expect: 100-Continue\r\n"), |head| assert!(head.expects_continue));
     with_request(&get(""), |head| assert!(!head.expects_continue));
     with_request(b"GET / HTTP/1.0\r\nHost: a\r\nExpect: 100-continue\r\n\r\n", |head| {
         assert!(!head.expects_continue);
         assert!(!head.fields[1].kind().is_forwarded());
     });
-    for value in ["", "100-continue, a", "200-ok", "100", "100-continue;a=b"] {
-        refuses(get(&format!("Expect: {value}\r\n")), Rule::Expect, 417);
+    for value in ["", "100-continue, a", "200-ok", "100", "100-continue;a=b", "a 100-continue"] {
+        with_request(
+            &get(&format!("Expect: {value}\r\nExpect: 100-continue\r\nExpect: {value}\r\n")),
+            |head| {
+                assert!(head.expects_continue);
+                let forwarded = head.fields[1..].iter().map(|field| field.kind().is_forwarded());
+                assert_eq!(forwarded.collect::<Vec<_>>(), [false, true, false], "{value}");
+            },
+        );
+        with_request(&get(&format!("Expect: {value}\r\n")), |head| {
+            assert!(!head.expects_continue, "{value}")
+        });
     }
-    refuses(get("Expect: 100-continue\r\nExpect: 100-continue\r\n"), Rule::Expect, 417);
+    with_request(&get("Expect: 100-continue\r\nExpect: 100-continue\r\n"), |head| {
+        assert!(head.fields[1].kind().is_forwarded() && !head.fields[2].kind().is_forwarded());
+    });
     // RFC 9112 §5.2: 400 for a folded line, whatever its field is.
     refuses(get("Expect:\r\n 100-continue\r\n"), Rule::Folded, 400);
     refuses(get("Expect: a\r\nHost: b\r\n"), Rule::HostRepeated, 400);
