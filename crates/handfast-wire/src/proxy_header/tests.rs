@@ -209,10 +209,12 @@ fn the_sockets_addresses_count_unless_tcp_is_named() {
 /// A check of a proxy that means itself may bring anything along.
 #[test]
 fn a_local_header_is_taken_whatever_is_in_it() {
-    let bytes = block(0x20, 0x11, &[1, 2, 3]);
-    let header = complete(&bytes);
-    assert_eq!((header.command, header.endpoints), (Command::Local, Endpoints::Unspecified));
-    assert_eq!((header.length, header.ignored, header.tlvs().count()), (19, 3, 0));
+    for fam in [0x11, 0x12, 0x13, 0x41, 0xff] {
+        let bytes = block(0x20, fam, &[1, 2, 3]);
+        let header = complete(&bytes);
+        assert_eq!((header.command, header.endpoints), (Command::Local, Endpoints::Unspecified), "{fam:#x}");
+        assert_eq!((header.length, header.ignored, header.tlvs().count()), (19, 3, 0));
+    }
     assert_eq!(complete(&Writer::local().finish(false)).command, Command::Local);
 }
 

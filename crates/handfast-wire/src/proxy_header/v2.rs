@@ -63,6 +63,8 @@ fn fixed(received: &[u8], limit: usize) -> Result<Option<Fixed>, Invalid> {
     let [fam, rest @ ..] = rest else { return Ok(None) };
     let family = fam >> 4;
     let transport = match fam & 0x0f {
+        // A LOCAL header is taken whatever its family is (section 2.2).
+        _ if command == Command::Local => Transport::Unspecified,
         _ if family > 3 => return Err(Invalid::Family { family }),
         0 => Transport::Unspecified,
         1 => Transport::Stream,
