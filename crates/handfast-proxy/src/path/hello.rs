@@ -11,6 +11,7 @@ use handfast_net::engine::Woken;
 use handfast_net::stream::Read;
 use handfast_text::units::counted;
 use handfast_tls::buffer::Scratch;
+use handfast_wire::starttls::{Protocol, UNIT_LIMIT};
 use handfast_wire::{Alert, AlertDescription, ClientHello, Foreign, Peek, peek};
 
 use crate::path::account::Account;
@@ -54,11 +55,12 @@ async fn wait_for_hello<R: Runtime>(
     let challenges = connection.account.thread.challenges();
     let limits =
         Limits { hello: service.limits.hello_bytes, plain_http: service.plain_http, challenges: &challenges };
+    let mut blanks = Blanks { protocol: connection.account.record.starttls, left: UNIT_LIMIT };
     let mut first_byte = None;
     loop {
         let parsed = {
             let (client, mut scratch) = connection.client_and_buffers();
-            take(client, &mut scratch, &mut received, &limits)
+            take(client, &mut scratch, &mut received, &limits, &mut blanks)
         };
         if first_byte.is_none() && !received.is_empty() {
             first_byte = Some(R::turn());
@@ -97,12 +99,30 @@ struct Limits<'a> {
     challenges: &'a ThreadChallenges,
 }
 
+/// Bytes behind a request for TLS that have no meaning in its protocol.
+struct Blanks {
+    /// The protocol of the request.
+    protocol: Option<Protocol>,
+    /// Most bytes that are still dropped.
+    left: usize,
+}
+
+impl Blanks {
+    /// Drops them where the hello has not begun.
+    fn drop_from(&mut self, received: &mut Vec<u8>) {
+        let blanks = self.protocol.map_or(0, |protocol| protocol.leading_blanks(received)).min(self.left);
+        self.left -= blanks;
+        received.drain(..blanks);
+    }
+}
+
 /// Takes in what is there; `Some` when the hello is whole.
 fn take<S: Socket>(
     client: &mut Leg<S>,
     scratch: &mut Scratch,
     received: &mut Vec<u8>,
     limits: &Limits<'_>,
+    blanks: &mut Blanks,
 ) -> Result<Option<Box<ClientHello>>, CloseReason> {
     // Of a client that need not wait before TLS, or behind a PROXY header, it has been read already.
     let mut is_new = !received.is_empty();
@@ -113,6 +133,7 @@ fn take<S: Socket>(
         if !receive(client, scratch, received, "in the middle of it")? {
             return Ok(None);
         }
+        blanks.drop_from(received);
         is_new = true;
     }
 }

@@ -1,6 +1,7 @@
 //! Bytes from a peer that the dialogue has not read: bounded, and taken a line, a packet or a tag at a time.
 
 use super::problem::Problem;
+use super::protocol::Protocol;
 use super::{BYTE_LIMIT, Progress, ROUND_LIMIT, UNIT_LIMIT};
 
 /// Unread bytes of one peer, and the number of all its bytes.
@@ -79,10 +80,9 @@ impl Inbox {
         }
     }
 
-    /// Drops the white space of XML (space, tab, CR, LF) that is unread: it has no meaning between tags, and no protocol is fed with it.
-    pub(super) fn skip_xml_space(&mut self) {
-        let is_blank = |byte: &&u8| matches!(byte, b' ' | b'\t' | b'\r' | b'\n');
-        self.read += self.unread().iter().take_while(is_blank).count();
+    /// Drops unread bytes that have no meaning before TLS.
+    pub(super) fn skip_blanks(&mut self, protocol: Protocol) {
+        self.read += protocol.leading_blanks(self.unread());
     }
 
     /// The end of a call that has read what it could: TLS begins only when nothing more was sent, and no dialogue is endless.

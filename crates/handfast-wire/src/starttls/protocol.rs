@@ -71,6 +71,16 @@ impl Protocol {
             Self::Ldap | Self::PostgreSql | Self::Xmpp | Self::XmppServer => false,
         }
     }
+
+    /// Returns the number of bytes at the start that have no meaning before TLS: white space of XML (space, tab, CR, LF), in XMPP alone.
+    /// It is never forwarded.
+    pub fn leading_blanks(self, bytes: &[u8]) -> usize {
+        let is_blank = |byte: &&u8| matches!(byte, b' ' | b'\t' | b'\r' | b'\n');
+        match self {
+            Self::Xmpp | Self::XmppServer => bytes.iter().take_while(is_blank).count(),
+            _ => 0,
+        }
+    }
 }
 
 impl fmt::Display for Protocol {

@@ -97,9 +97,7 @@ impl Server {
                 None => return Ok(Progress::More),
                 Some(DialogueStep::Continue) => {}
                 Some(DialogueStep::Upgrade) => {
-                    if matches!(self.protocol, Protocol::Xmpp | Protocol::XmppServer) {
-                        self.inbox.skip_xml_space();
-                    }
+                    self.inbox.skip_blanks(self.protocol);
                     return Ok(Progress::Ready);
                 }
                 Some(DialogueStep::End(problem)) => return Err(problem),

@@ -224,11 +224,11 @@ impl Asking {
             let next = if has_text { tag_behind_text(inbox) } else { tag(inbox) };
             let Some(tag) = next? else { return Ok(Progress::More) };
             if self.step(&tag)? {
-                inbox.skip_xml_space();
+                inbox.skip_blanks(Protocol::Xmpp);
                 return Ok(Progress::Ready);
             }
             if matches!(self, Self::Features { offered: true }) && tag.closes(b"features") {
-                inbox.skip_xml_space();
+                inbox.skip_blanks(Protocol::Xmpp);
                 inbox.silent()?;
                 words.extend_from_slice(format!("<starttls xmlns='{TLS}'/>").as_bytes());
                 *self = Self::Answer;

@@ -428,3 +428,36 @@ pub(super) fn mysql_logged_in<'a>(scene: &'a Scene) -> Play<'a> {
     play.listen();
     play
 }
+
+/// White space has no meaning in XML, and may come behind `<starttls/>` in a separate read. It has a bound, and no other protocol has it.
+#[test]
+fn white_space_of_xml_may_come_before_the_hello() {
+    const OPEN: &[u8] = b"<stream:stream xmlns='jabber:client' xmlns:stream='http://etherx.jabber.org/streams' version='1.0'>";
+    const STARTTLS: &[u8] = b"<starttls xmlns='urn:ietf:params:xml:ns:xmpp-tls'/>";
+    let scene = scene("xmpp");
+    let limited = "\n".repeat(4_096);
+    for blanks in [&["\n"][..], &[" \t\r", "\n"], &[&limited]] {
+        let mut play = Play::new(&scene, "1.3");
+        ask(&mut play, OPEN);
+        assert!(ask(&mut play, STARTTLS).starts_with("<proceed "));
+        for blank in blanks {
+            assert_eq!(ask(&mut play, blank.as_bytes()), "");
+        }
+        play.shake_hands();
+        play.wake();
+        assert!(play.carries(), "{}", blanks.len());
+        assert!(play.cut().is_some());
+    }
+    let over = "\n".repeat(4_097);
+    for (protocol, asked, blanks) in
+        [("xmpp", STARTTLS, &over[..]), ("xmpp", STARTTLS, "\x0c"), ("smtp", b"STARTTLS\r\n", "\n")]
+    {
+        let scene = self::scene(protocol);
+        let mut play = Play::new(&scene, "1.3");
+        ask(&mut play, if protocol == "xmpp" { OPEN } else { b"EHLO me\r\n" });
+        ask(&mut play, asked);
+        ask(&mut play, blanks.as_bytes());
+        play.client.borrow_mut().peer_ended = true;
+        assert_eq!(play.end(), Some(("hello", "client", "not-tls")), "{protocol} {}", blanks.len());
+    }
+}
