@@ -123,6 +123,20 @@ impl<'p> Secured<'p> {
         }
     }
 
+    /// Reads this number of bytes; fewer at the end.
+    pub fn read_exactly(&mut self, count: usize) -> Vec<u8> {
+        let mut read = vec![0; count];
+        let mut filled = 0;
+        while filled < count {
+            match self.read(&mut read[filled..]) {
+                Ok(more @ 1..) => filled += more,
+                _ => break,
+            }
+        }
+        read.truncate(filled);
+        read
+    }
+
     /// Reads everything up to close_notify, and notes it; or how the socket ended instead.
     pub fn read_to_close_notify(&mut self) {
         let mut buffer = vec![0; 65_536];
