@@ -164,7 +164,7 @@ section! {
         example "32", elsewhere "http2-max-concurrent-streams max-concurrent-streams h2-max-concurrent-streams";
 
     /// Other backends that a request is tried with after a failure, if it cannot have been processed: the connection could not be
-    /// opened, the stream was refused, or a connection that was kept is closed now and the method is idempotent, without content.
+    /// opened, the stream was refused, or a connection that was kept is closed now, the method is idempotent and no content was read.
     RETRIES: Count<u32> = "retries", Count(0..=10),
         default "1",
         why "one backend that has just failed is not noticed by clients; more tries would multiply the load of an outage",

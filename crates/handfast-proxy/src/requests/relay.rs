@@ -447,9 +447,9 @@ impl<'a, S: Socket + std::fmt::Debug + 'static> Exchange<'a, S> {
         let is_lost = matches!(fault.reason.cause, Cause::Socket(_) | Cause::Truncated);
         let is_repeatable = self.backend.is_reused() && self.request.is_idempotent && is_lost;
         let is_untouched = client.received() == 0 && self.backend.head().0.is_empty();
-        fault.is_of_backend()
-            && is_untouched
-            && (self.backend.has_refused() || (is_repeatable && self.request.is_empty()))
+        // Content of which nothing was read, not even its end, is still with the client.
+        let is_whole = self.request.is_empty() || !client.has_ended();
+        fault.is_of_backend() && is_untouched && (self.backend.has_refused() || (is_repeatable && is_whole))
     }
 
     /// A kept connection that its backend has closed says nothing about the backend.

@@ -8,6 +8,7 @@ use rustix::process::Signal;
 
 use super::support::crowd::Crowd;
 use super::support::folder::Folder;
+use super::support::http2::*;
 use super::support::upgrade::{Successor, config, upgrade};
 use super::support::*;
 
@@ -207,4 +208,72 @@ mod http2 {
         assert_eq!(receive_one_of(&mut client, &[GOAWAY]).last_stream(), 1);
         assert!(client.read_to_end().is_clean());
     }
+}
+
+/// The backend ends its kept connection when it has the head. Content that waits for a 100 is still with the client, whatever the method is.
+#[test]
+fn content_that_was_not_read_goes_to_the_next_connection() {
+    for (protocol, method, expected) in [
+        ("http/1.1", "QUERY", "200"),
+        ("http/1.1", "PUT", "200"),
+        ("http/1.1", "POST", "502"),
+        ("h2", "QUERY", "200"),
+    ] {
+        let backend = Backend::start(|peer| {
+            let mut is_kept = false;
+            while let Some(head) = peer.head() {
+                if head.starts_with("GET ") {
+                    is_kept = true;
+                } else if is_kept {
+                    return;
+                } else {
+                    peer.send(b"HTTP/1.1 100 Continue\r\n\r\n");
+                    assert_eq!(peer.read_exactly(5), b"hello");
+                }
+                peer.send(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+            }
+        });
+        let folder = Folder::new();
+        let proxy = Proxy::start(Config::to(&folder, backend.address).text("service", "mode", "http"));
+        let trust = Trust::version(Version::Tls13).protocol(protocol).config();
+        let mut client = Client::connect(proxy.address(), &trust);
+        let status = if protocol == "h2" {
+            query_by_http2(&mut client, method)
+        } else {
+            client.send(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n");
+            assert!(!announces_the_end(&mut client));
+            let fields = "Host: localhost\r\nContent-Length: 5\r\nExpect: 100-continue\r\nConnection: close";
+            client.send(format!("{method} / HTTP/1.1\r\n{fields}\r\n\r\n").as_bytes());
+            let first = String::from_utf8(client.read_exactly(12)).expect("text");
+            if first.ends_with("100") {
+                client.send(b"hello");
+                let all = String::from_utf8(client.read_to_end().bytes).expect("text");
+                all.rsplit("HTTP/1.1 ").next().unwrap_or_default()[..3].to_owned()
+            } else {
+                first[9..].to_owned()
+            }
+        };
+        assert_eq!(status, expected, "{protocol} {method}: {:?}", proxy.talk.so_far());
+    }
+}
+
+/// The same by HTTP/2; the status of the request with content.
+fn query_by_http2(client: &mut Client, method: &str) -> String {
+    let head = |method: &str| {
+        let fields = [(":method", method), (":scheme", "https"), (":authority", "localhost"), (":path", "/")];
+        fields.iter().flat_map(|(name, value)| field(name.as_bytes(), value.as_bytes())).collect::<Vec<_>>()
+    };
+    client.send(&preface(&[]));
+    client.send(&frame(HEADERS, END_HEADERS | END_STREAM, 1, &head("GET")));
+    while receive_one_of(client, &[DATA]).flags & END_STREAM == 0 {}
+    let fields = [field(b"content-length", b"5"), field(b"expect", b"100-continue")].concat();
+    client.send(&frame(HEADERS, END_HEADERS, 3, &[head(method), fields].concat()));
+    // 100 as Huffman code (RFC 7541, appendix B); 200 is a static entry.
+    let first = receive_one_of(client, &[HEADERS]);
+    if first.payload.windows(3).any(|bytes| bytes == [0x82, 0x08, 0x01]) {
+        client.send(&frame(DATA, END_STREAM, 3, b"hello"));
+        let last = receive_one_of(client, &[HEADERS]);
+        return if last.payload[0] == 0x88 { "200" } else { "another" }.to_owned();
+    }
+    "no 100".to_owned()
 }
