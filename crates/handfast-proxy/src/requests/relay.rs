@@ -437,7 +437,12 @@ impl<'a, S: Socket + std::fmt::Debug + 'static> Exchange<'a, S> {
             self.content_waits.filter(|until| now < *until).map_or(deadline, |until| until.min(deadline));
         let woken = wait::<R>(self.connection, client, until).await?;
         if woken == Woken::Deadline && R::turn() >= deadline {
-            return Err(Fault { status, ..Fault::gone(CloseReason::new(Step::Relay, side, cause)) });
+            let reason = CloseReason::new(Step::Relay, side, cause);
+            let reason = match deadline == slow {
+                true => reason.because(self.connection.http.below_min_rate()),
+                false => reason,
+            };
+            return Err(Fault { status, ..Fault::gone(reason) });
         }
         Ok(())
     }

@@ -270,6 +270,11 @@ impl ThreadHttp {
         u64::from(self.model.min_rate) * SLOW_WINDOW.as_secs()
     }
 
+    /// Returns the detail of the log for a client that was too slow for `min-rate`.
+    pub(crate) fn below_min_rate(&self) -> String {
+        format!("its content is slower than `min-rate`, {} bytes a second", self.model.min_rate)
+    }
+
     /// Bounds of kept connections, and the requests that each may serve.
     pub(crate) fn pool_bounds(&self) -> (Bounds, u32) {
         let pool = &self.model.pool;

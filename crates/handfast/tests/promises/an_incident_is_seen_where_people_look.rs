@@ -341,3 +341,110 @@ fn a_program_that_took_the_admin_address_does_not_get_the_token() {
         assert_eq!(is_proved, challenge.contains("SHA-256"), "{challenge}: {received}");
     }
 }
+
+mod seconds {
+    use std::io::{Read, Write};
+
+    use super::*;
+
+    /// Time between two bytes of an upload, and their number: all of them take longer than the ten seconds of `min-rate`.
+    const PACE: Duration = Duration::from_millis(400);
+    const BYTES: usize = 30;
+
+    fn upload(address: std::net::SocketAddr, path: &str) -> std::net::TcpStream {
+        let mut client = dial(address).expect("it listens");
+        let head = format!(
+            "POST {path}?token=secret HTTP/1.1\r\nHost: shop.example\r\nContent-Length: {BYTES}\r\n\r\n"
+        );
+        client.write_all(head.as_bytes()).expect("it reads");
+        client
+    }
+
+    fn answer(mut client: std::net::TcpStream) -> String {
+        let mut head = [0; 12];
+        client.read_exact(&mut head).expect("an answer");
+        String::from_utf8_lossy(&head[9..]).into_owned()
+    }
+
+    /// Ten seconds, since that is the time over which `min-rate` is measured.
+    #[test]
+    fn slow_uploads_are_listed_and_then_named_as_the_cause() {
+        let backend = Backend::start(|peer: &mut Peer| {
+            if peer.head().is_some() && peer.read_exactly(BYTES).len() == BYTES {
+                peer.send(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+            }
+        });
+        let patient =
+            config(&backend).service("patient", backend.address).set("service", "client-tls", false);
+        let patient = patient.text("service", "mode", "http").set("service.http", "min-rate", 0);
+        let proxy = Proxy::start(patient);
+        let slow: Vec<_> =
+            (0..12).map(|number| upload(proxy.address_of("web"), &format!("/upload/{number}"))).collect();
+        let tolerated = upload(proxy.address_of("patient"), "/tolerated");
+        for byte in 0..BYTES {
+            slow.iter().chain([&tolerated]).for_each(|mut client| _ = client.write_all(b"x"));
+            if byte == 5 {
+                sees_open_uploads(&proxy, &backend);
+            }
+            pause(PACE);
+        }
+        assert_eq!(answer(tolerated), "200", "min-rate = 0");
+        for client in slow {
+            assert_eq!(answer(client), "408");
+        }
+        let lines = wait_until("the lines of all uploads", || {
+            let lines = proxy.records().into_iter().filter(|line| line.text("path").starts_with("/upload/"));
+            Some(lines.collect::<Vec<_>>()).filter(|lines| lines.len() == 12)
+        });
+        for line in lines {
+            assert_eq!(line.reason(), "relay/client/request-deadline", "{line:?}");
+            let detail = line.value("reason")["detail"].as_str().unwrap_or_default().to_owned();
+            assert!(detail.contains("slower than `min-rate`, 240 bytes a second"), "{line:?}");
+            let sent = line.number("bytes_from_client");
+            assert!(sent > 0 && sent < BYTES as u64, "{line:?}");
+        }
+        let status = proxy.status();
+        let attention = status["attention"].to_string();
+        let places = [
+            ("status", attention),
+            ("page", page(&proxy)),
+            ("top", handfast(&proxy, &["top", "--once"]).output),
+        ];
+        for (place, text) in places {
+            let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+            for words in ["12 of 12 requests of web ended", "their client was too slow", "a lower min-rate"] {
+                assert!(text.contains(words), "{place} has no {words}:\n{text}");
+            }
+            assert!(!text.contains("secret"), "{place}");
+        }
+        let failures = status["request_failures"].as_array().expect("a list");
+        assert!(failures.iter().all(|failure| failure["status"] == 408), "{failures:?}");
+        let ended = proxy.metrics().sum(
+            "handfast_requests_failed_total",
+            &[("service", "web"), ("side", "client"), ("cause", "request-deadline")],
+        );
+        assert!((ended - 12.0).abs() < 0.5, "{ended} were counted");
+    }
+
+    /// While they are open: by path and client, with the few bytes that came.
+    fn sees_open_uploads(proxy: &Proxy, backend: &Backend) {
+        let open = proxy.status()["open"].clone();
+        let requests = open["requests"].as_array().expect("a list");
+        assert_eq!(requests.len(), 13, "{open}");
+        for request in requests {
+            let bytes = request["bytes_from_client"].as_u64().expect("a number");
+            assert!((1..=10).contains(&bytes) && request["method"] == "POST", "{request}");
+        }
+        let address = backend.address.to_string();
+        for (place, text) in [
+            ("page", page(proxy)),
+            ("open", handfast(proxy, &["open"]).output),
+            ("top", handfast(proxy, &["top", "--once"]).output),
+        ] {
+            for word in ["/upload/", "127.0.0.1", &address] {
+                assert!(text.contains(word), "{place} has no {word}:\n{text}");
+            }
+            assert!(!text.contains("secret"), "{place}");
+        }
+    }
+}

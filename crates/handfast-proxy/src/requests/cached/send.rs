@@ -228,7 +228,11 @@ impl Sending<'_> {
         let woken = wait::<R>(self.connection, client, deadline).await.map_err(|fault| fault.reason)?;
         if woken == Woken::Deadline && R::turn() >= deadline {
             let side = if client.is_full() { Side::Client } else { Side::Backend };
-            return Err(CloseReason::new(Step::Relay, side, Cause::ContentDeadline));
+            let reason = CloseReason::new(Step::Relay, side, Cause::ContentDeadline);
+            return Err(match deadline == slow {
+                true => reason.because(self.connection.http.below_min_rate()),
+                false => reason,
+            });
         }
         Ok(())
     }
