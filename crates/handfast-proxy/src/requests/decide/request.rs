@@ -387,11 +387,20 @@ impl Drop for Request {
     }
 }
 
-/// Counts and logs a request that is refused before its head was accepted.
-pub(crate) fn note_refused(connection: &HttpConnection, protocol: HttpVersion, fault: &Fault) {
+/// Counts and logs a request that is refused before its head was accepted. `hello`: how long its head took to arrive; `answered`: bytes of
+/// content of the response, which took `relay`.
+pub(crate) fn note_refused(
+    connection: &HttpConnection,
+    fault: &Fault,
+    (protocol, hello): (HttpVersion, Duration),
+    (answered, relay): (u64, Duration),
+) {
     let mut record = RequestRecord::new(&connection.facts, protocol, forward::new_id(), [b""; 3]);
     (record.status, record.broken_rule, record.failure) =
         (fault.status, fault.rule, Some(fault.reason.clone()));
+    (record.seconds.hello, record.seconds.relay) = (hello, relay);
+    record.bytes_to_client = answered;
+    connection.service.metrics.content_moved(0, answered);
     connection.service.metrics.request_began(protocol);
     connection.service.metrics.request(&record);
     connection.totals.add(&record);

@@ -312,7 +312,9 @@ async fn serve_stream<R: Runtime>(
             serve_request::serve::<R>(connection, &mut client, request).await
         }
         Err(refused) => {
-            serve_request::refuse::<R>(connection, &mut client, refused, HttpVersion::Http2).await
+            // The library gives whole heads.
+            let head = (HttpVersion::Http2, Duration::ZERO);
+            serve_request::refuse::<R>(connection, &mut client, refused, head).await
         }
     };
     drain::<R>(connection, &mut client).await;

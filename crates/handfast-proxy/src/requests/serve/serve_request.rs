@@ -3,6 +3,8 @@
 //! In: a request whose head was accepted, and its client. Out: a response, or an error, or an abort; and the request's record. Both
 //! directions move at the same time, and neither is kept whole.
 
+use std::time::Duration;
+
 use handfast_leg::runtime::Runtime;
 use handfast_observe::request_record::{HttpVersion, RequestPart};
 
@@ -98,18 +100,19 @@ async fn refuse_by_route<R: Runtime>(
     answer_with::<R>(connection, client, request, &answer, Some(fault)).await
 }
 
-/// Refuses a request whose head is wrong, or that is not for this connection.
+/// Refuses a request whose head is wrong, or that is not for this connection. `head`: its version, and how long it took to arrive.
 pub(crate) async fn refuse<R: Runtime>(
     connection: &HttpConnection,
     client: &mut impl Client,
     Refused { mut request, fault }: Refused,
-    protocol: HttpVersion,
+    head: (HttpVersion, Duration),
 ) -> Outcome<R::Socket> {
     let Some(status) = fault.status else { return Outcome::Abort(fault.reason) };
     let answer = Answer::error(status, request.as_deref());
     if let Some(request) = &mut request {
         request.enter(RequestPart::Relay, R::now());
     }
+    let began = R::now();
     let sent = send_answer::<R>(connection, client, request.as_deref(), &answer, true).await;
     match request {
         Some(mut request) => {
@@ -117,7 +120,7 @@ pub(crate) async fn refuse<R: Runtime>(
             request.count_moved(client.moved());
             request.end(Some(fault.reason), R::now);
         }
-        None => note_refused(connection, protocol, &fault),
+        None => note_refused(connection, &fault, head, (client.sent(), R::now().since(began))),
     }
     match sent {
         Ok(()) => Outcome::Close,

@@ -2,6 +2,8 @@
 //!
 //! In: a leg after its handshake. Out: the leg, and why its connection ended, or the backend of a changed protocol.
 
+use std::time::Duration;
+
 use handfast_leg::runtime::Runtime;
 use handfast_leg::{Leg, READ};
 use handfast_net::clock::Moment;
@@ -200,9 +202,10 @@ async fn refuse<R: Runtime>(
 where
     R::Socket: 'static,
 {
+    let hello = if client.is_in_a_head() { R::turn().since(client.head_began) } else { Duration::ZERO };
     let reason = &refused.fault.reason;
     let why = reason.detail.clone().unwrap_or_else(|| reason.cause.name().into());
-    match serve_request::refuse::<R>(connection, client, refused, HttpVersion::Http11).await {
+    match serve_request::refuse::<R>(connection, client, refused, (HttpVersion::Http11, hello)).await {
         Outcome::Abort(reason) => reason,
         // The answer is the end of the connection, cleanly.
         _ => CloseReason::new(Step::Close, Side::Client, Cause::HttpClosed).because(why),

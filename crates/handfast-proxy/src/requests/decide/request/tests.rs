@@ -184,7 +184,8 @@ fn a_request_that_is_refused_before_its_head_was_accepted_has_a_line_too() {
     let fixture = Fixture::new("");
     let fault = Fault::new(Step::Hello, Side::Client, Cause::HttpRequest, 400);
     let fault = Fault { rule: Some(Rule::HostMissing), ..fault };
-    note_refused(&fixture.connection, HttpVersion::Http11, &fault);
+    let (hello, relay) = (Duration::from_secs(2), Duration::from_secs(1));
+    note_refused(&fixture.connection, &fault, (HttpVersion::Http11, hello), (16, relay));
     let counted = fixture.counted();
     assert_eq!((counted.open(), counted.ended(), counted.refused["host-missing"]), (0, 1, 1));
     assert_eq!(fixture.connection.totals.requests.get(), 1);
@@ -192,6 +193,8 @@ fn a_request_that_is_refused_before_its_head_was_accepted_has_a_line_too() {
     assert_eq!(lines.len(), 1, "{lines:?}");
     let line = &lines[0];
     assert_eq!((line["status"].as_u64(), line["broken_rule"].as_str()), (Some(400), Some("host-missing")));
+    assert_eq!((&line["seconds"]["hello"], &line["seconds"]["relay"]), (&2.0.into(), &1.0.into()));
+    assert_eq!(line["bytes_to_client"], 16);
 }
 
 #[test]
