@@ -38,7 +38,7 @@ pub(super) fn fit(
     rules: &[ServiceRule],
     tls: &mut Tls,
 ) {
-    check_channel_binding(section, of_backends, tls);
+    check_channel_binding(section, (of_backends, rules), tls);
     let protocol = starttls.map(|starttls| starttls.protocol);
     if let Some(protocol) = protocol.filter(|protocol| protocol.server_speaks_first()) {
         let what = format!(
@@ -88,23 +88,37 @@ pub(super) fn check_plain_clients(section: &Table<'_>, tls: &Written<Option<Back
 }
 
 /// Warns of PostgreSQL logins by password that fail: SCRAM binds them to the certificate, and client and server see different ones.
-///
-/// The server's own certificate works for both: `ca` is then this file, and no other certificate is good.
-fn check_channel_binding(section: &Table<'_>, of_backends: Option<&Written<Option<BackendTls>>>, tls: &Tls) {
-    let Some(backend) = of_backends.and_then(|tls| tls.value.as_ref()).filter(|tls| asks_postgresql(tls))
-    else {
-        return;
-    };
-    let is_own = |entry: &CertificateEntry| matches!(entry, CertificateEntry::File { certificate, .. } if Some(certificate) == backend.ca.as_ref());
-    if tls.certificates.iter().all(is_own) {
-        return;
+fn check_channel_binding(
+    section: &Table<'_>,
+    (of_service, rules): (Option<&Written<Option<BackendTls>>>, &[ServiceRule]),
+    tls: &Tls,
+) {
+    let of_service = of_service.and_then(|tls| tls.value.as_ref());
+    if of_service.is_some_and(|backend| has_other_certificate(backend, tls)) {
+        warn_of_binding(&section.inner(&keys::BACKEND_TLS));
     }
+    for (rule, written) in rules.iter().zip(section.inner_list(&keys::RULE)) {
+        let of_rule = rule.backend_tls.iter().flatten().next();
+        if of_rule.is_some_and(|backend| has_other_certificate(backend, tls)) {
+            warn_of_binding(&written.inner(&keys::RULE_BACKEND_TLS));
+        }
+    }
+}
+
+/// Returns true if clients of PostgreSQL see a certificate that is not the server's own. It is where `ca` is the same file: then no other
+/// certificate is good.
+fn has_other_certificate(backend: &BackendTls, tls: &Tls) -> bool {
+    let is_own = |entry: &CertificateEntry| matches!(entry, CertificateEntry::File { certificate, .. } if Some(certificate) == backend.ca.as_ref());
+    asks_postgresql(backend) && !tls.certificates.iter().all(is_own)
+}
+
+fn warn_of_binding(backend_tls: &Table<'_>) {
     let fault = Fault::new(
         "PostgreSQL clients bind a password to the certificate that they see (SCRAM channel binding): a login fails unless it is \
          the server's own",
     );
     let hint = "write the server's certificate in `certificate` and in `ca`, or set `channel_binding=disable` at the clients";
-    section.inner(&keys::BACKEND_TLS).warn(&keys::BACKEND_STARTTLS, fault.hint(hint));
+    backend_tls.warn(&keys::BACKEND_STARTTLS, fault.hint(hint));
 }
 
 /// Checks TLS towards the backends against the protocol.

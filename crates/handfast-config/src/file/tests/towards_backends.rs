@@ -118,12 +118,16 @@ fn clients_that_are_greeted_before_tls_are_not_passed_through() {
 #[test]
 fn passwords_of_postgresql_that_cannot_match_are_warned_of() {
     const BACKEND: &str = "backend-tls = { starttls = \"postgresql\"";
+    const RULE: &str = "[[service.rule]]\nnames = \"a.example\"\nbackend = \"10.0.0.8:5432\"\n";
     const BOUND: &str = "Warning: PostgreSQL clients bind a password to the certificate that they see (SCRAM channel binding): a login \
                          fails unless it is the server's own";
     for (lines, expected) in [
         (format!("starttls = \"postgresql\"\n{BACKEND} }}"), &[BOUND][..]),
         (format!("starttls = \"postgresql\"\n{BACKEND}, ca = \"ca.pem\" }}"), &[BOUND]),
         (format!("starttls = \"postgresql\"\n{BACKEND}, ca = \"site.pem\" }}"), &[]),
+        (format!("starttls = \"postgresql\"\n{RULE}{BACKEND} }}"), &[BOUND]),
+        (format!("starttls = \"postgresql\"\n{BACKEND} }}\n{RULE}{BACKEND} }}"), &[BOUND, BOUND]),
+        (format!("starttls = \"postgresql\"\n{RULE}{BACKEND}, ca = \"site.pem\" }}"), &[]),
         ("starttls = \"postgresql\"".into(), &[]),
         ("starttls = \"smtp\"\nbackend-tls = { starttls = \"smtp\" }".into(), &[]),
     ] {
