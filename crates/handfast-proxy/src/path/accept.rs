@@ -71,7 +71,7 @@ pub(crate) async fn accept(mut listener: Listener, id: ListenerId, thread: Rc<Wo
                 }
                 listener.pause();
                 // Not at once when a descriptor becomes free: the admin listener and reloads need some.
-                sleep(back_off.failed(&thread, &id, &fault)).await;
+                sleep(back_off.failed(&thread, &id, &listener, &fault)).await;
                 continue;
             }
         }
@@ -80,7 +80,7 @@ pub(crate) async fn accept(mut listener: Listener, id: ListenerId, thread: Rc<Wo
             listener.stand_alone();
         }
         if let Err(error) = listener.ready(Moment::NEVER).await {
-            tracing::error!("{}: cannot wait for connections: {error}", act(&id));
+            tracing::error!("{}: cannot wait for connections: {error}", act(&id, &listener));
             sleep(PAUSES.1).await;
         }
     }
@@ -252,14 +252,20 @@ impl Drop for Waiting {
     }
 }
 
-/// What a line about accepting begins with.
-fn act(id: &ListenerId) -> String {
-    format!("accept on {} (service {})", id.address, id.service)
+/// Returns the start of a line about accepting, with the address that is bound, which has the port that the kernel chose.
+fn act(id: &ListenerId, listener: &Listener) -> String {
+    format!("accept on {} (service {})", listener.address(), id.service)
 }
 
 impl BackOff {
     /// How long to pause.
-    fn failed(&mut self, thread: &WorkerContext, listener: &ListenerId, fault: &Fault) -> Duration {
+    fn failed(
+        &mut self,
+        thread: &WorkerContext,
+        id: &ListenerId,
+        listener: &Listener,
+        fault: &Fault,
+    ) -> Duration {
         thread.metrics.accept_failed(fault.cause.into());
         let now = Moment::now();
         thread.metrics.backing_off(true);
@@ -273,7 +279,7 @@ impl BackOff {
                 }
                 _ => "",
             };
-            tracing::warn!("{}: {}; clients wait until it works again{hint}", act(listener), fault.cause);
+            tracing::warn!("{}: {}; clients wait until it works again{hint}", act(id, listener), fault.cause);
         }
         // Descriptors come back when a client leaves, and to look for one costs little.
         let longest = if fault.cause == SocketCause::OutOfFiles { AT_LIMIT } else { PAUSES.1 };
@@ -295,7 +301,7 @@ impl BackOff {
         if self.waiting.is_none() {
             tracing::warn!(
                 "{}: max-connections of the {} is reached; clients wait until open connections end",
-                act(id),
+                act(id, listener),
                 limit.name()
             );
         }
@@ -313,7 +319,7 @@ impl BackOff {
         if let Some(waiting) = &mut self.waiting {
             if Moment::now().since(waiting.at) > CALM {
                 self.waiting = None;
-                tracing::info!("{}: below the limit again", act(id));
+                tracing::info!("{}: below the limit again", act(id, listener));
             } else {
                 waiting.count(listener.waiting());
             }
@@ -324,7 +330,7 @@ impl BackOff {
             && let Some(since) = self.since.take()
         {
             self.last = None;
-            tracing::info!("{}: works again after {:?}", act(id), last.since(since));
+            tracing::info!("{}: works again after {:?}", act(id, listener), last.since(since));
         }
     }
 }

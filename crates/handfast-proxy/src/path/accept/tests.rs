@@ -323,10 +323,9 @@ fn ago(time: Duration) -> Moment {
 fn a_failure_is_said_once_and_is_over_when_it_has_not_come_back_for_a_while() {
     let door = Door::new(1, "");
     let fault = Fault::own(Operation::Accept, SocketCause::OutOfFiles);
-    assert_eq!(act(&door.id), "accept on 127.0.0.1:1 (service web)", "what the lines begin with");
     let mut back_off = BackOff::default();
     let listener = door.socket.expect("no task accepts").open();
-    assert_eq!(back_off.failed(&door.thread, &door.id, &fault), PAUSES.0);
+    assert_eq!(back_off.failed(&door.thread, &door.id, &listener, &fault), PAUSES.0);
     let worker = || door.registry.snapshot().threads.swap_remove(0);
     assert!(worker().backing_off);
     assert_eq!(worker().accept_errors["out-of-files"], 1);
@@ -336,11 +335,15 @@ fn a_failure_is_said_once_and_is_over_when_it_has_not_come_back_for_a_while() {
     back_off.over(&door.thread, &door.id, &listener);
     assert!(!worker().backing_off);
     assert_eq!(back_off.since, since, "a success a moment later is not the end");
-    assert_eq!(back_off.failed(&door.thread, &door.id, &fault), PAUSES.0, "but the pause is a short one");
+    assert_eq!(
+        back_off.failed(&door.thread, &door.id, &listener, &fault),
+        PAUSES.0,
+        "but the pause is a short one"
+    );
     assert_eq!((back_off.since, back_off.logged), (since, said), "it is the same failure, and was said");
 
     back_off.logged = Some(ago(SILENCE + CALM));
-    back_off.failed(&door.thread, &door.id, &fault);
+    back_off.failed(&door.thread, &door.id, &listener, &fault);
     assert!(back_off.logged > said, "it lasts, and is said again");
 
     back_off.last = Some(ago(CALM * 2));
@@ -378,7 +381,8 @@ fn what_stands_in_the_way_is_said_when_it_begins_and_when_it_is_over() {
     let door = Door::new(1, "");
     let listener = door.socket.expect("no task accepts").open();
     let service = Rc::clone(&door.thread.state().services[0]);
-    let begin = "accept on 127.0.0.1:1 (service web): ";
+    // The bound port, not the written one.
+    let begin = format!("accept on 127.0.0.1:{} (service web): ", door.port);
     let is = |expected: &[&str], lines: Vec<String>| {
         let expected: Vec<_> = expected.iter().map(|line| format!("{begin}{line}")).collect();
         let fits = |(line, expected): (&String, &String)| line.starts_with(expected);
@@ -387,7 +391,7 @@ fn what_stands_in_the_way_is_said_when_it_begins_and_when_it_is_over() {
     let mut back_off = BackOff::default();
     let failed = |back_off: &mut BackOff, cause| {
         let fault = Fault::own(Operation::Accept, cause);
-        said(|| _ = back_off.failed(&door.thread, &door.id, &fault))
+        said(|| _ = back_off.failed(&door.thread, &door.id, &listener, &fault))
     };
     let lines = failed(&mut back_off, SocketCause::OutOfFiles);
     assert!(lines[0].ends_with(
