@@ -12,6 +12,7 @@ use hickory_resolver::config::{NameServerConfig, ResolveHosts, ResolverConfig};
 use hickory_resolver::net::runtime::TokioRuntimeProvider;
 use hickory_resolver::net::{DnsError, NetError};
 use hickory_resolver::proto::rr::{Name, RecordType};
+use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use super::system::{Resolver, SystemFiles, has_ipv6};
@@ -26,6 +27,8 @@ pub(crate) enum Unresolved {
     /// It exists, and has no address.
     NoAddress,
     Deadline(Duration),
+    /// The thread that reads `/etc/hosts` and `/etc/resolv.conf` failed.
+    Files,
     /// No nameserver gave an answer; what the last one did.
     Nameserver {
         address: IpAddr,
@@ -47,6 +50,7 @@ impl fmt::Display for Unresolved {
             Self::NoSuchName => f.write_str("there is no such name"),
             Self::NoAddress => f.write_str("it has no address"),
             Self::Deadline(time) => write!(f, "no answer within {time:?}"),
+            Self::Files => f.write_str("read /etc/hosts and /etc/resolv.conf: failed unexpectedly"),
             Self::Nameserver { address, waited, error } => match &**error {
                 NetError::Timeout => write!(f, "no answer from nameserver {address} within {waited:?}"),
                 NetError::Dns(DnsError::ResponseCode(code)) => {
@@ -72,7 +76,10 @@ pub(super) async fn resolve(name: &str, files: SystemFiles) -> (SystemFiles, Res
         let hosts = files.hosts(&searched);
         (files, hosts, has_ipv6())
     });
-    let Ok((files, hosts, has_ipv6)) = read.await else { return (before, Err(Unresolved::NoAddress)) };
+    let (files, hosts, has_ipv6) = match finished(read).await {
+        Ok(read) => read,
+        Err(error) => return (before, Err(error)),
+    };
     let found = match hosts.is_empty() {
         true => Nameservers::new(files.resolver()).search(name).await,
         false => Ok((hosts, HOSTS_TTL)),
@@ -84,6 +91,11 @@ pub(super) async fn resolve(name: &str, files: SystemFiles) -> (SystemFiles, Res
         (addresses, ttl)
     });
     (files, reachable)
+}
+
+/// The outcome of reading files, which is no answer about the name where it failed.
+async fn finished<T>(read: JoinHandle<T>) -> Result<T, Unresolved> {
+    read.await.map_err(|_| Unresolved::Files)
 }
 
 /// The nameservers of one lookup.
@@ -187,4 +199,19 @@ fn client(address: IpAddr, config: &Resolver) -> Result<TokioResolver, NetError>
     (options.timeout, options.attempts, options.cache_size) = (config.timeout, 0, 0);
     options.use_hosts_file = ResolveHosts::Never;
     builder.build()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// After an answer without an address, the addresses that are in use would be dropped.
+    #[test]
+    fn a_panic_while_files_are_read_is_no_answer() {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+        let read =
+            async { finished(tokio::task::spawn_blocking(|| -> u8 { panic!("as a fault would") })).await };
+        let error = runtime.block_on(read).expect_err("it panicked");
+        assert!(!error.is_an_answer(), "{error}");
+    }
 }
