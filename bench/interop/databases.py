@@ -33,7 +33,8 @@ def newest_postgresql():
     return found[-1].parent if found else Path("/usr/lib/postgresql")
 
 
-def postgresql(place):
+def start_postgresql(place, port):
+    """Starts a server with TLS, which is not asked for; returns its folder."""
     folder, programs = place.own_folder("pg"), newest_postgresql()
     shutil.chown(folder, "postgres")
     as_postgres = ["setpriv", "--reuid", "postgres", "--regid", "postgres", "--clear-groups"]
@@ -41,8 +42,12 @@ def postgresql(place):
     certificate, key = copy_certificate(place, folder, "postgres")
     with open(folder / "postgresql.conf", "a", encoding="utf-8") as config:
         config.write(f"ssl = on\nssl_cert_file = '{certificate}'\nssl_key_file = '{key}'\n")
-    place.start([*as_postgres, programs / "postgres", "-D", folder, "-h", "127.0.0.1", "-p", place.server["postgresql"], "-k", folder],
-                place.server["postgresql"])
+    place.start([*as_postgres, programs / "postgres", "-D", folder, "-h", "127.0.0.1", "-p", port, "-k", folder], port)
+    return folder
+
+
+def postgresql(place):
+    start_postgresql(place, place.server["postgresql"])
 
     def query(name, expected, way, query=HAS_TLS, word="postgresql", verify=False, **options):
         tls = f"sslmode=verify-full sslrootcert={place.ca}" if verify else "sslmode=disable"
@@ -66,16 +71,21 @@ def postgresql(place):
         place.rows.group(f"postgresql through {words[0]}", [words[0]], through)
 
 
-def mariadb(place):
+def start_mariadb(place, port):
+    """Starts a server with TLS, which is not asked for; returns its folder."""
     folder = place.own_folder("my")
     shutil.chown(folder, "mysql")
     run(["mariadb-install-db", "--no-defaults", "--user=mysql", f"--datadir={folder}", "--auth-root-authentication-method=normal"])
     certificate, key = copy_certificate(place, folder, "mysql")
     place.start(["mariadbd", "--no-defaults", "--user=mysql", f"--ssl-cert={certificate}", f"--ssl-key={key}", f"--datadir={folder}",
-                 "--bind-address=127.0.0.1", f"--port={place.server['mysql']}", f"--socket={folder}/s", f"--pid-file={folder}/p"],
-                place.server["mysql"])
+                 "--bind-address=127.0.0.1", f"--port={port}", f"--socket={folder}/s", f"--pid-file={folder}/p"], port)
+    return folder
+
+
+def mariadb(place):
+    folder = start_mariadb(place, place.server["mysql"])
     place.probed("mariadb", "mysql")
-    run(["mariadb", "--no-defaults", "-S", folder / "s", "-u", "root", "-e", "create user bob@localhost identified by 'secret'"])
+    run(["mariadb", "--no-defaults", "--skip-ssl", "-S", folder / "s", "-u", "root", "-e", "create user bob@localhost identified by 'secret'"])
 
     def client(name, expected, way, query, password="secret", more=(), **options):
         tls = ["--skip-ssl"] if way == "plain" else ["--ssl", f"--ssl-ca={place.ca}", "--ssl-verify-server-cert"]

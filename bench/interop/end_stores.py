@@ -1,10 +1,9 @@
 """Sessions with answers, and with a last message of their own: IMAP, SMTP, LDAP, PostgreSQL, MariaDB."""
 
-import shutil
-
 from harness.machine import Failed, wait_until
 
-from .databases import copy_certificate, newest_postgresql, run
+from .databases import newest_postgresql, run, start_mariadb, start_postgresql
+from .mail import make_mailbox
 
 DOVECOT = """dovecot_config_version = 2.4.0
 dovecot_storage_version = 2.4.0
@@ -18,7 +17,7 @@ ssl_server_cert_file = {chain}
 ssl_server_key_file = {key}
 auth_allow_cleartext = yes
 mail_driver = maildir
-mail_path = {folder}/mail
+mail_path = {folder}/mail/%{{user}}
 first_valid_uid = 1
 passdb static {{
   password = secret
@@ -27,7 +26,7 @@ userdb static {{
   fields {{
     uid = nobody
     gid = nogroup
-    home = {folder}/mail
+    home = {folder}/mail/%{{user}}
   }}
 }}
 service imap-login {{
@@ -64,11 +63,7 @@ def values(place, word, folder):
 
 def imap(place):
     folder = place.own_folder("imap")
-    for name in ("run", "mail/new", "mail/cur", "mail/tmp"):
-        (folder / name).mkdir(parents=True)
-    (folder / "mail/new/1.a.b").write_bytes(b"Subject: found\r\n\r\nhello\r\n")
-    for path in ((folder / "mail"), *(folder / "mail").rglob("*")):
-        path.chmod(0o777)
+    make_mailbox(folder)
     config = folder / "dovecot.conf"
     config.write_text(DOVECOT.format(**values(place, "imap", folder)))
     place.start(["dovecot", "-F", "-c", config], place.plain["imap"], place.tls["imap"])
@@ -109,14 +104,8 @@ def ldap(place):
 
 
 def postgresql(place):
-    folder, programs, port = place.own_folder("pg"), newest_postgresql(), place.plain["postgresql"]
-    shutil.chown(folder, "postgres")
-    as_postgres = ["setpriv", "--reuid", "postgres", "--regid", "postgres", "--clear-groups"]
-    run([*as_postgres, programs / "initdb", "-D", folder, "-A", "trust", "-U", "postgres"])
-    certificate, key = copy_certificate(place, folder, "postgres")
-    with open(folder / "postgresql.conf", "a", encoding="utf-8") as config:
-        config.write(f"ssl = on\nssl_cert_file = '{certificate}'\nssl_key_file = '{key}'\n")
-    place.start([*as_postgres, programs / "postgres", "-D", folder, "-h", "127.0.0.1", "-p", port, "-k", folder], port)
+    port = place.plain["postgresql"]
+    start_postgresql(place, port)
     direct = ["psql", f"host=127.0.0.1 port={port} user=postgres sslmode=disable", "-c"]
     # It listens before it is ready.
     wait_until("postgresql", lambda: not stored([*direct, "select 1"]))
@@ -142,12 +131,7 @@ def stored(words):
 
 
 def mariadb(place):
-    folder, port = place.own_folder("my"), place.plain["mysql"]
-    shutil.chown(folder, "mysql")
-    run(["mariadb-install-db", "--no-defaults", "--user=mysql", f"--datadir={folder}", "--auth-root-authentication-method=normal"])
-    certificate, key = copy_certificate(place, folder, "mysql")
-    place.start(["mariadbd", "--no-defaults", "--user=mysql", f"--ssl-cert={certificate}", f"--ssl-key={key}", f"--datadir={folder}",
-                 "--bind-address=127.0.0.1", f"--port={port}", f"--socket={folder}/s", f"--pid-file={folder}/p"], port)
+    folder = start_mariadb(place, place.plain["mysql"])
     direct = ["mariadb", "--no-defaults", "--skip-ssl", "-S", folder / "s", "-u", "root", "-e"]
     run([*direct, "create user bob@localhost identified by 'secret'; create database if not exists test; grant all on test.* to bob@localhost; "
                   "create table test.marks (mark text)"])

@@ -13,12 +13,20 @@ from harness.machine import Failed, Process, wait_until
 from harness.proxy import Proxy
 from web import tools
 
-from . import end_messages, end_stores
+from . import end_messages, end_shells, end_stores
 
 CLIENTS = Path(__file__).resolve().parent / "end_clients.py"
 # Protocols, and the ones in which TLS is requested.
 STARTTLS = {"postgresql": "postgresql", "mysql": "mysql"}
-PROTOCOLS = ("mqtt", "amqp", "kafka", "syslog", "imap", "smtp", "ldap", *STARTTLS)
+# What a service has beside the usual.
+MORE = {
+    **{word: f'starttls = "{starttls}"\n' for word, starttls in STARTTLS.items()},
+    "git-http": 'mode = "http"\n',
+    # ssh ends its ProxyCommand with a signal, and SSH has a message for its end, which is encrypted.
+    "ssh": 'missing-close-notify = "end"\n',
+    "mqtt-proxied": 'proxy-protocol = { send = "v2" }\n',
+}
+PROTOCOLS = ("mqtt", "amqp", "kafka", "syslog", "imap", "smtp", "ldap", "git", "rsync", "dns", *MORE)
 SERVICE = """[[service]]
 name = "{name}"
 listen = "127.0.0.1:{port}"
@@ -46,6 +54,7 @@ class Place:
             path.chmod(0o644)
         self.plain = {word: machine.free_port() for word in PROTOCOLS}
         self.tls = {word: self.plain[word] if word in STARTTLS else machine.free_port() for word in PROTOCOLS}
+        self.plain["git-http"] = self.plain["git"]
         if tools.find("kcat"):
             self.plain["kafka"] = end_messages.mock_cluster(folder)
         self.log, self.ports, self.marks = folder / "access.log", {}, 0
@@ -54,14 +63,14 @@ class Place:
     def configuration(self):
         text = f'[access-log]\nto = "{self.log}"\n[admin]\nlisten = "off"\n'
         for word in PROTOCOLS:
-            starttls = f'starttls = "{STARTTLS[word]}"' if word in STARTTLS else ""
+            starttls = f', starttls = "{STARTTLS[word]}"' if word in STARTTLS else ""
             for way, servers in (("front", self.plain), ("both", self.tls)):
                 for version in ("1.2", "1.3"):
                     port = self.ports[word, way, version] = machine.free_port()
                     name = f"{word}-{way}-{version}"
-                    text += SERVICE.format(name=name, port=port, backend=servers[word], version=version) + starttls + "\n"
+                    text += SERVICE.format(name=name, port=port, backend=servers[word], version=version) + MORE.get(word, "")
                     if way == "both":
-                        text += f'backend-tls = {{ ca = "ca.crt", name = "localhost"{", " + starttls if starttls else ""} }}\n'
+                        text += f'backend-tls = {{ ca = "ca.crt", name = "localhost"{starttls} }}\n'
         return text
 
     def own_folder(self, name):
@@ -125,15 +134,16 @@ class Place:
             raise NotInstalled(output)
         lines = wait_until("the session's end in the access log", lambda: self.lines(service)[before:], 15)
         if done.returncode:
-            raise Failed(f"the client: {done.returncode}, {output[-300:]}; the log: {[line['reason'] for line in lines]}")
-        return [line["reason"] for line in lines]
+            raise Failed(f"the client: {done.returncode}, {output[-300:]}; the log: {[line.get('reason') for line in lines]}")
+        # Lines of requests have one only where they failed.
+        return [line["reason"] for line in lines if "reason" in line]
 
 
 def check(found, folder):
     if os.geteuid():
         raise Failed("needs root, as the servers change their user")
     place = Place(found, folder)
-    for module in (end_messages, end_stores):
+    for module in (end_messages, end_stores, end_shells):
         for name, programs, function in module.GROUPS:
             found.group(name, programs, lambda function=function: function(place))
 

@@ -61,13 +61,18 @@ def curl(place, way):
     return ["curl", "-sS", "--cacert", place.ca, *([] if way == "plain" else ["--ssl-reqd"])]
 
 
-def dovecot(place):
-    folder = place.own_folder("dovecot")
+def make_mailbox(folder):
+    """Makes bob's mailbox with one message, and a folder for the server's own files."""
     for name in ("run", "mail/bob/new", "mail/bob/cur", "mail/bob/tmp"):
         (folder / name).mkdir(parents=True)
     (folder / "mail/bob/new/1.a.b").write_bytes(b"Subject: found\r\n\r\nhello\r\n")
     for path in ((folder / "mail"), *(folder / "mail").rglob("*")):
         path.chmod(0o777)
+
+
+def dovecot(place):
+    folder = place.own_folder("dovecot")
+    make_mailbox(folder)
     ports = {word: place.server[word] for word in ("imap", "pop3", "lmtp")}
     config = place.write(folder, "dovecot.conf", **{word.upper(): port for word, port in ports.items()})
     place.start(["dovecot", "-F", "-c", config], *ports.values())
