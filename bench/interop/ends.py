@@ -18,7 +18,7 @@ from . import end_messages, end_shells, end_stores
 CLIENTS = Path(__file__).resolve().parent / "end_clients.py"
 # Protocols, and the ones in which TLS is requested.
 STARTTLS = {"postgresql": "postgresql", "mysql": "mysql"}
-# What a service has beside the usual.
+# Lines of a service beside the usual ones.
 MORE = {
     **{word: f'starttls = "{starttls}"\n' for word, starttls in STARTTLS.items()},
     "git-http": 'mode = "http"\n',

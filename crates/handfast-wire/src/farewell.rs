@@ -35,6 +35,16 @@ pub fn last_message(last: [u8; 8]) -> Option<LastMessage> {
     }
 }
 
+/// Returns the reason for which a server of PostgreSQL ended a login, if `last` is the end of its error, whose last field is the routine of the
+/// server (`read_client_final_message`). With clients that are not broken, channel binding alone fails there.
+///
+/// **Source**: PostgreSQL, "Error and Notice Message Fields".
+pub fn refused_login(last: [u8; 8]) -> Option<&'static str> {
+    let reason =
+        "the server refused the last SCRAM message of a login: channel binding to another certificate";
+    (last == *b"essage\0\0").then_some(reason)
+}
+
 fn last_line(last: [u8; 8]) -> Option<LastMessage> {
     let upper = last.map(|byte| byte.to_ascii_uppercase());
     [(&b"LOGOUT\r\n"[..], "LOGOUT"), (b"QUIT\r\n", "QUIT"), (b":STREAM>", "</stream:stream>")]
@@ -44,7 +54,17 @@ fn last_line(last: [u8; 8]) -> Option<LastMessage> {
 
 #[cfg(test)]
 mod tests {
-    use super::last_message;
+    use super::{last_message, refused_login};
+
+    #[test]
+    fn a_login_that_fails_for_its_channel_binding_is_told_apart() {
+        let end = |routine: &str| {
+            let error = format!("SFATAL\0C28000\0MSCRAM\0Fauth-scram.c\0R{routine}\0\0");
+            *error.as_bytes().last_chunk().expect("more than eight bytes")
+        };
+        assert!(refused_login(end("read_client_final_message")).is_some());
+        assert_eq!(refused_login(end("auth_failed")), None);
+    }
 
     fn of(bytes: &[u8]) -> Option<&'static str> {
         let mut last = [0; 8];

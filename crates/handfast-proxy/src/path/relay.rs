@@ -255,14 +255,18 @@ impl Relay {
     }
 
     /// Both directions have ended cleanly; which side first.
-    fn finished<S: Socket>(&self, Parts { client, backend, .. }: &Parts<'_, S>) -> CloseReason {
+    fn finished<S: Socket>(&self, parts: &Parts<'_, S>) -> CloseReason {
+        let Parts { client, backend, .. } = parts;
         let side = if self.backend_first { Side::Backend } else { Side::Client };
         let reason = CloseReason::new(Step::Relay, side, Cause::Finished);
         match (client.ended_without_close_notify(), backend.ended_without_close_notify()) {
             (true, true) => reason.because("both sides' FIN without close_notify were taken for their ends"),
             (true, false) => reason.because("the client's FIN without close_notify was taken for its end"),
             (false, true) => reason.because("the backend's FIN without close_notify was taken for its end"),
-            (false, false) => reason,
+            (false, false) => match delivered::refused_login(parts) {
+                Some(why) => reason.because(why),
+                None => reason,
+            },
         }
     }
 

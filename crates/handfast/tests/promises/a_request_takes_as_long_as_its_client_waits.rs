@@ -296,7 +296,7 @@ fn request_lines(proxy: &Proxy) -> Vec<serde_json::Value> {
     lines.filter(|line| line["status"].is_u64()).collect()
 }
 
-/// What the metrics have of requests with this cause and class of status: failures, requests, bytes and seconds.
+/// The counters of requests with this cause and class of status: failures, requests, bytes and seconds.
 fn counts(proxy: &Proxy, case: &AtOnce) -> [f64; 4] {
     let metrics = proxy.metrics();
     let word = case.cause.rsplit('/').next().unwrap_or_default();

@@ -156,6 +156,16 @@ fn last_words<S: Socket>(parts: &Parts<'_, S>) -> String {
         .map_or_else(String::new, |last| format!("; the client had ended its session ({})", last.name))
 }
 
+/// The reason for which the backend ended a login, where its protocol has one that depends on the proxy.
+pub(super) fn refused_login<S: Socket>(
+    Parts { account, backend, .. }: &Parts<'_, S>,
+) -> Option<&'static str> {
+    let protocol = account.record.starttls.or_else(|| account.service.starttls_of_backends());
+    (protocol == Some(Protocol::PostgreSql))
+        .then(|| farewell::refused_login(backend.last_received()))
+        .flatten()
+}
+
 /// Whether the client's last message has no answer in its protocol: HTTP/2's acknowledgements and GOAWAY, MySQL's COM_QUIT, PostgreSQL's
 /// Terminate, LDAP's unbind.
 fn ends_unanswered(account: &Account) -> bool {
