@@ -1,4 +1,4 @@
-//! Whether a client is admitted, by its address alone: lists of prefixes, a limit on new handshakes for each prefix, a limit on connections
+//! Admits or refuses a client by its address alone: lists of prefixes, a limit on new handshakes for each prefix, a limit on connections
 //! for each address.
 //!
 //! In: a client's address, before a byte of it is read. Out: the reason why it is refused, if it is; it is reset then. A client of a unix
@@ -40,7 +40,7 @@ struct HandshakeRate {
     table: Arc<Table>,
 }
 
-/// Why a client is refused.
+/// Reason why a client is refused.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Denied {
     pub(crate) limit: Limit,
@@ -105,7 +105,7 @@ impl TrustedSenders {
         (!listed.is_empty()).then(|| Self { prefixes, unix: listed.contains(&ProxySender::Unix) })
     }
 
-    /// Whether a connection from here must begin with a header; `None`: from a unix socket.
+    /// Returns true if a connection from this address must begin with a PROXY header. `None`: it comes from a unix socket.
     pub(crate) fn has(&self, peer: Option<SocketAddr>) -> bool {
         peer.map_or(self.unix, |peer| self.prefixes.contains(peer.ip()))
     }

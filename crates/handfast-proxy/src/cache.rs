@@ -44,7 +44,7 @@ struct Place {
     service: Box<str>,
     settings: Settings,
     cache: OnceLock<Arc<OpenCache>>,
-    /// Why it cannot be opened.
+    /// Reason why it cannot be opened.
     problem: Mutex<Option<String>>,
     phase: Mutex<Phase>,
     changed: Condvar,

@@ -1,4 +1,4 @@
-//! What a request of a route must meet before anything else is done with it. All threads share it.
+//! Conditions that a request of a route must meet before anything else is done with it. All threads share them.
 //!
 //! In: the model of a route's access. Out: its limits, with what each client has used of them, over reloads too.
 
@@ -36,7 +36,7 @@ pub(crate) struct Gate {
 pub(crate) struct Basic {
     file: PathBuf,
     pub(crate) realm: Box<str>,
-    /// Whether backends receive the password.
+    /// True if backends receive the password.
     pub(crate) passes: bool,
     pub(crate) users: Arc<Users>,
     pub(crate) verifier: Arc<Verifier>,
@@ -107,7 +107,7 @@ impl Gate {
         basic.find(|basic| basic.file == file).map(|basic| &basic.users)
     }
 
-    /// Whether a request waits until it is known who sends it.
+    /// Returns true if a request waits until its sender is identified.
     pub(crate) fn identifies(&self) -> bool {
         self.basic.is_some() || self.forward.is_some()
     }
@@ -136,11 +136,11 @@ pub(crate) struct RequestLimit {
 pub(crate) struct Exceeded {
     /// The time after which one more is taken.
     pub(crate) wait: Duration,
-    /// Which requests were counted together, and their limit.
+    /// Description of the requests that were counted together, and of their limit.
     pub(crate) detail: String,
 }
 
-/// What requests are counted by.
+/// Key by which requests are counted.
 #[derive(Hash)]
 enum CountedBy<'a> {
     Client(Prefix),

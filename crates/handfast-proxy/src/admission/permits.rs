@@ -1,4 +1,4 @@
-//! How many connections are served at once: in the whole process, for a service, for a client's address.
+//! Limits on connections that are served at once: in the whole process, for a service, for a client's address.
 //!
 //! In: a limit. Out: permits; dropping one gives it back. Threads take permits from the common pool in handfuls, so
 //! that the path does not touch memory that other cores write for each connection.
@@ -20,7 +20,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub(crate) struct Pool {
     limit: usize,
     taken: AtomicUsize,
-    /// How many a thread takes and keeps at once: small limits are counted one by one.
+    /// Number of permits that a thread takes and keeps at once. Permits of a small limit are taken one by one.
     handful: usize,
 }
 

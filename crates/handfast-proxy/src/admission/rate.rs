@@ -1,5 +1,5 @@
-//! How many handshakes each prefix of client addresses has begun lately, and how many requests each client of a route has sent: token buckets in
-//! a table of fixed size.
+//! Rate limits: handshakes begun lately by each prefix of client addresses, and requests sent by each client of a route, as token buckets
+//! in a table of fixed size.
 //!
 //! In: a prefix, or another key, and the time. Out: whether it has a token left, which is then taken. Threads share the table without a lock.
 //!
@@ -67,7 +67,7 @@ struct Set([Bucket; PLACES]);
 struct Bucket {
     /// Hash of the prefix that it belongs to; 0: of none yet.
     owner: AtomicU64,
-    /// When it is full again, in nanoseconds of the clock.
+    /// Time at which it is full again, in nanoseconds of the clock.
     full_at: AtomicU64,
 }
 

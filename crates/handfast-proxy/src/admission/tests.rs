@@ -1,4 +1,4 @@
-//! Which clients a service lets in by their address: the lists, their order, and what a reload keeps.
+//! Clients that a service admits by their address: the lists, their order, and the limits that a reload keeps.
 
 use super::*;
 

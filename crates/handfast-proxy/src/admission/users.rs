@@ -44,7 +44,7 @@ impl fmt::Debug for Users {
     }
 }
 
-/// What is wrong with a line.
+/// Problem with a line of the file.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Problem {
     pub(crate) line: usize,
@@ -58,7 +58,7 @@ impl fmt::Display for Problem {
     }
 }
 
-/// How to make a line that is read.
+/// Hint for a line that cannot be used: the command that writes a valid one.
 const HINT: &str = "make the line by `htpasswd -B`, which asks for the password";
 
 impl Users {
@@ -101,12 +101,12 @@ impl Users {
         }
     }
 
-    /// Whether it has the same users with the same passwords.
+    /// Returns true if it has the same users with the same password hashes.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         self.hashes == other.hashes
     }
 
-    /// What is remembered of a name and a password: neither can be found from it.
+    /// Returns the digest by which a name and a password are remembered. Neither can be recovered from it.
     pub(crate) fn digest(&self, name: &str, password: &[u8]) -> Digest {
         self.key.hash(&[name.as_bytes(), password])
     }
@@ -185,7 +185,7 @@ pub(crate) fn read(file: &Path) -> Result<Users, String> {
     })
 }
 
-/// Whether a hash is one that is verified; if not, why, and what helps.
+/// Checks that a hash has a form that is verified. **Errors**: the problem and its hint.
 fn check(hash: &str) -> Result<(), (&'static str, &'static str)> {
     let begins = |beginning: &str| hash.starts_with(beginning);
     if begins("$argon2") {

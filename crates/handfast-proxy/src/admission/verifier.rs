@@ -26,7 +26,7 @@ use super::users::Users;
 const THREADS: usize = 2;
 /// Passwords that wait, at most. Behind so many the last one would wait for longer than a client does.
 const QUEUE: usize = 64;
-/// How long a password is remembered.
+/// Time for which a right password is remembered.
 const REMEMBERED: Duration = Duration::from_secs(300);
 /// Passwords that are remembered in each place.
 const MOST_REMEMBERED: usize = 4096;
@@ -63,7 +63,7 @@ struct Job {
     slot: Arc<Slot>,
 }
 
-/// Where the outcome goes.
+/// Place of the outcome, and the task to wake.
 struct Slot {
     outcome: AtomicU8,
     task: Waker,
@@ -77,7 +77,7 @@ const RIGHT: u8 = 2;
 pub(crate) struct Pending(Arc<Slot>);
 
 impl Pending {
-    /// Whether it is right, once that is known.
+    /// Returns whether the password is right; `None` while it is being verified.
     pub(crate) fn outcome(&self) -> Option<bool> {
         match self.0.outcome.load(Ordering::Acquire) {
             WAITS => None,

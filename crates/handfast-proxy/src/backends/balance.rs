@@ -18,7 +18,7 @@ pub(super) struct Member {
     pub(super) backup: bool,
     /// The hash of its name, for source-hash; the same in every process and on every machine.
     pub(super) key: u64,
-    /// How far its turn has come.
+    /// Credit of this member in the weighted rotation.
     credit: Cell<i64>,
 }
 
@@ -122,12 +122,12 @@ fn hash_client(client: IpAddr) -> u64 {
     }
 }
 
-/// What comes of it is mixed with the client's.
+/// Hashes a backend's name. The result is mixed with the hash of the client.
 fn hash_name(name: &str) -> u64 {
     hash_bytes(FNV_START, name.as_bytes())
 }
 
-/// Where FNV-1a starts.
+/// Initial value of FNV-1a.
 pub(crate) const FNV_START: u64 = 0xcbf2_9ce4_8422_2325;
 
 /// FNV-1a from another start.

@@ -38,7 +38,7 @@ const MOST_ORDERS: usize = 4;
 pub(crate) struct CheckPlan {
     pub(crate) service: Arc<str>,
     pub(crate) name: String,
-    /// Where it is asked.
+    /// Address to check.
     pub(crate) address: Address,
     /// The tunnel destination to request from the proxy at this address, and how; `None`: it is the backend itself.
     pub(crate) behind: Option<TunnelDestination>,
@@ -47,16 +47,16 @@ pub(crate) struct CheckPlan {
     pub(crate) host: String,
     /// The form of the PROXY header that it expects; `None` where backends get none.
     pub(crate) header: Option<Version>,
-    /// How TLS is spoken with it, and the name that its certificate must have; `None`: it is asked in the clear.
+    /// TLS settings, and the name that its certificate must have; `None`: it is checked in plain text.
     pub(crate) tls: Option<(Arc<BackendTlsSettings>, Option<String>)>,
     pub(crate) check: Arc<Check>,
-    /// Where it is asked from: what keeps connections from a backend by their source keeps its checks from it too.
+    /// Source addresses of checks. They are those of connections, so a firewall that blocks those by their source blocks checks too.
     pub(crate) source: Arc<Source>,
     pub(crate) standing: Arc<Standing>,
 }
 
 impl CheckPlan {
-    /// Whether this is the same check of the same backend.
+    /// Returns true if this is the same check of the same backend.
     fn is_same(&self, other: &Self) -> bool {
         let settings = |plan: &Self| plan.tls.as_ref().map(|(tls, _)| Arc::as_ptr(tls));
         (&self.address, &self.behind, &self.through, &self.host)

@@ -24,10 +24,10 @@ use self::handshake::Handshake;
 pub(crate) use self::handshake::{TlsOutcome, TlsPlan};
 use super::opening::Opening;
 
-/// What happens on a connection until it can serve.
+/// Steps of a connection until it can serve.
 pub(crate) struct ConnectPlan<'a> {
     pub(crate) source: SourceAddress<'a>,
-    /// What is spoken in the clear first.
+    /// Dialogue in plain text that comes first.
     pub(crate) opening: Opening,
     /// A PROXY header that names the addresses of this very socket; where set, `opening` is made without one.
     pub(crate) own_header: Option<&'a dyn Fn(Option<SocketAddr>) -> Vec<u8>>,
@@ -41,11 +41,11 @@ pub(crate) struct ConnectPlan<'a> {
 /// A backend that can serve.
 #[derive(Debug)]
 pub(crate) struct Connected<S: Socket> {
-    /// Where it is secured, the last flight of its handshake may be unsent: it goes with the next bytes.
+    /// The leg. If it is secured, the last flight of its handshake may be unsent: it is sent with the next bytes.
     pub(crate) leg: Leg<S>,
     /// The number of the first bytes that the leg has sent or keeps.
     pub(crate) given: usize,
-    /// What the backend has sent already that is the client's, with the end of its handshake or as its greeting.
+    /// Bytes that the backend has already sent to the client, with the end of its handshake or as its greeting.
     pub(crate) spoken: Vec<u8>,
 }
 
@@ -158,7 +158,7 @@ async fn wait_until_connected<R: Runtime, C: Cancellation>(
     }
 }
 
-/// What a backend did that was given up before its deadline; `None`: it has answered.
+/// Returns the failure of a backend that was given up before its deadline; `None`: it has answered.
 fn unanswered(mut dialling: impl Dialling) -> Option<CloseReason> {
     match dialling.advance(&[]) {
         Ok(Some(_)) => None,

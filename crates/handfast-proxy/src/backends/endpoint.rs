@@ -25,7 +25,7 @@ pub(crate) struct Endpoint {
     pub(crate) address: Address,
     /// The tunnel destination to request from the proxy at this address; `None`: it is the backend itself.
     pub(crate) behind: Option<TunnelDestination>,
-    /// Whether a program is started for each connection, which receives the client's address by a PROXY header.
+    /// True if a program is started for each connection. It receives the client's address in a PROXY header.
     pub(crate) is_program: bool,
     pub(crate) standing: Arc<Standing>,
     metrics: Arc<BackendMetrics>,
@@ -48,7 +48,7 @@ impl Endpoint {
     }
 }
 
-/// What a connection is to do next.
+/// Next step of a connection.
 #[derive(Debug)]
 pub(crate) enum Pick {
     Dial(Attempt),
@@ -110,7 +110,7 @@ fn failed(endpoint: &Endpoint, trial: Option<Trial>, reason: &CloseReason, polic
     }
 }
 
-/// Whether it is this machine that cannot dial, which says nothing about the backend.
+/// Returns true if the cause is on this machine, so that the failure says nothing about the backend.
 pub(crate) fn is_ours(cause: Cause) -> bool {
     use SocketCause::{ForeignAddress, OutOfFiles, OutOfMemory, OutOfPorts};
     matches!(cause, Cause::Socket(OutOfFiles | OutOfPorts | OutOfMemory | ForeignAddress) | Cause::Internal)

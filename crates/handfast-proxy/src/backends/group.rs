@@ -36,7 +36,7 @@ pub(crate) struct Group {
     balance: Balance,
     slow_start: Duration,
     members: RefCell<Vec<Member>>,
-    /// Whether all that are used at the same time have the same weight, always: then turns need no arithmetic.
+    /// True if all members that are used at the same time always have the same weight: rotation then needs no arithmetic.
     even: Cell<bool>,
     /// Of names without an address.
     nameless: RefCell<Vec<Arc<BackendMetrics>>>,
@@ -96,7 +96,7 @@ impl Group {
         self.members.borrow().iter().map(|member| Rc::clone(&member.endpoint)).collect()
     }
 
-    /// Whether an endpoint is used only while no other one is up.
+    /// Returns true if an endpoint is used only while no other one is up.
     pub(crate) fn is_backup(&self, endpoint: &Rc<Endpoint>) -> bool {
         let members = self.members.borrow();
         members.iter().any(|member| member.backup && Rc::ptr_eq(&member.endpoint, endpoint))
@@ -107,7 +107,7 @@ impl Group {
         self.nameless.borrow().iter().for_each(|metrics| metrics.failed(Cause::NameNotResolved));
     }
 
-    /// Whether there are endpoints, but checks or an operator have taken all of them out of use.
+    /// Returns true if there are endpoints, but checks or an operator have taken all of them out of use.
     pub(crate) fn is_all_out(&self) -> bool {
         let members = self.members.borrow();
         let mut used = members.iter().filter(|member| member.weight > 0).peekable();
@@ -115,12 +115,12 @@ impl Group {
             && used.all(|member| member.endpoint.standing.availability() == Availability::Out)
     }
 
-    /// What to do next, other than with those that were tried.
+    /// Picks the next endpoint, other than those that were tried.
     ///
-    /// One that is down and whose pause has ended comes first, for one connection of the whole process. Then those that
-    /// are up; backups only when no other one is. When there is none of these left, the pause of the others is no reason to
-    /// refuse a client: a guess at a failing backend is better than a certain refusal. But still one connection at a time
-    /// makes that guess, and the others learn from it. What a check or an operator has taken out is not guessed at.
+    /// One that is down and whose pause has ended comes first, for one connection of the whole process. Then come those that are up;
+    /// backups only if no other one is. If none of these is left, the pause of the others is no reason to refuse a client: an attempt at a
+    /// failing backend is better than a certain refusal. Still only one connection at a time makes that attempt, and the others use its
+    /// outcome. An endpoint that a check or an operator has taken out is not tried.
     pub(crate) fn pick(&self, now: Moment, tried: &[Rc<Endpoint>], client: Option<IpAddr>) -> Pick {
         self.pick_as(self.balance, now, tried, client)
     }
@@ -211,7 +211,7 @@ impl Group {
         Some(Attempt { endpoint: Rc::clone(&picked.endpoint), trial: None })
     }
 
-    /// What a member has of its weight now.
+    /// Returns the part of its weight that a member has now: less than all of it during a slow start.
     fn share(&self, member: &Member, now: Moment) -> u64 {
         let whole = u64::from(member.weight) * WHOLE;
         if self.slow_start.is_zero() {

@@ -39,7 +39,7 @@ const MOST_LISTED: usize = 20;
 /// A name and port as written.
 type NameKey = (String, u16);
 
-/// How often to resolve it (zero: by its TTL), and for which services.
+/// Interval between lookups (zero: by the TTL), and the services that use the name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct LookupSchedule {
     interval: Duration,
@@ -51,7 +51,7 @@ struct LookupSchedule {
 pub(crate) struct Answer {
     name: NameKey,
     outcome: Result<Vec<SocketAddr>, Unresolved>,
-    /// When the next lookup is made.
+    /// Time until the next lookup.
     again: Duration,
 }
 
@@ -62,7 +62,7 @@ struct Name {
     lookups: Option<(Duration, AbortHandle)>,
     /// Of the last lookup that had any; empty before.
     addresses: Vec<SocketAddr>,
-    /// Whether DNS has ever answered: with an address, or that there is none.
+    /// True if DNS has ever answered, with an address or that there is none.
     is_answered: bool,
     /// Its `addresses` are filled in for each reader.
     report: NameSnapshot,
@@ -174,7 +174,7 @@ impl Names {
         changed.then(|| self.addresses())
     }
 
-    /// How lookups go, for metrics and the status page.
+    /// Returns the state of all lookups, for metrics and the status page.
     pub(crate) fn snapshots(&self) -> Vec<NameSnapshot> {
         let snapshot = |name: &Name| NameSnapshot {
             addresses: name.addresses.iter().map(|address| address.ip().to_string()).collect(),
@@ -282,7 +282,7 @@ fn used(name: &NameKey, found: Resolved) -> Result<(Vec<SocketAddr>, Duration), 
     Ok((found.into_iter().map(|address| SocketAddr::new(address, name.1)).collect(), ttl))
 }
 
-/// What names resolve to now; replaced as a whole when any of it changes.
+/// Addresses of all names at present; replaced as a whole when any of them changes.
 pub(crate) type Addresses = Arc<HashMap<(String, u16), Vec<SocketAddr>>>;
 
 /// The names that cannot be resolved now, a line for each.
@@ -393,7 +393,7 @@ mod tests {
         );
     }
 
-    /// What those who look in see of a name, from its first question on.
+    /// Snapshots show a name from its first lookup on.
     #[test]
     fn a_name_keeps_its_addresses_while_it_cannot_be_resolved() {
         let (answers, _receiver) = tokio::sync::mpsc::channel(1);

@@ -1,8 +1,8 @@
-//! What is said on a fresh connection to a backend before TLS begins there, or before the client's bytes: to a proxy on the way
-//! (`connect-through`), the PROXY header, and the backend's own protocol where it is to be asked for TLS (`backend-tls.starttls`).
+//! First bytes on a new connection to a backend, before TLS begins there or the client's bytes follow: the dialogue with a proxy on the way
+//! (`connect-through`), the PROXY header, and the backend's own protocol if it is asked for TLS (`backend-tls.starttls`).
 //!
-//! In: bytes that came, however they were split. Out: bytes to say, until it is over. It waits for nothing and reads no clock:
-//! the connector drives it.
+//! In: received bytes, however they were split. Out: bytes to send, until it is over. It waits for nothing and reads no clock: the
+//! connector drives it.
 
 use handfast_wire::starttls::{Client, Problem, Progress, Tunnel};
 
@@ -19,7 +19,7 @@ pub(crate) struct Opening {
     starttls: Option<Client>,
     /// TLS follows.
     is_secured: bool,
-    /// What the backend said behind the tunnel's end, where no other dialogue follows: the client's.
+    /// Bytes that the backend sent behind the tunnel's end, if no other dialogue follows. They are for the client.
     early: Vec<u8>,
 }
 
@@ -30,7 +30,7 @@ enum Stage {
     Over,
 }
 
-/// Why an attempt ends whose backend did not get to TLS, or greeted with something else.
+/// Returns the close reason of an attempt whose backend did not begin TLS, or sent a wrong greeting.
 pub(crate) fn of_problem(problem: &Problem) -> CloseReason {
     let cause = match problem {
         Problem::Injected { .. } => Cause::PlaintextInjected,
@@ -69,12 +69,12 @@ impl Opening {
         Self { header, stage, is_secured: starttls.is_some(), starttls, early: Vec::new() }
     }
 
-    /// Whether nothing is left but what the two sides have to say to each other.
+    /// Returns true if nothing is left but the dialogue of client and backend.
     pub(crate) fn is_over(&self) -> bool {
         matches!(self.stage, Stage::Over)
     }
 
-    /// What is said as soon as the connection stands.
+    /// Returns the first bytes to send once connected.
     pub(crate) fn begin(&mut self) -> Vec<u8> {
         let mut words = Vec::new();
         match &mut self.stage {
@@ -132,9 +132,9 @@ impl Opening {
         }
     }
 
-    /// What the backend has said already, behind a tunnel that stands.
+    /// Returns the bytes that the backend has already sent through an open tunnel.
     ///
-    /// **Errors**: it said something where TLS has to begin.
+    /// **Errors**: it sent bytes before TLS began.
     pub(crate) fn into_early_bytes(self) -> Result<Vec<u8>, CloseReason> {
         if self.is_secured && !self.early.is_empty() {
             return Err(reason(Cause::NotTls).because("it spoke before TLS began"));

@@ -21,7 +21,7 @@ use handfast_tls::buffer::Scratch;
 use crate::backends::endpoint::Endpoint;
 use crate::backends::tls::BackendTlsClient;
 
-/// Which requests a connection can serve: those to the same endpoint with the same TLS settings, certificate and name.
+/// Requests that a connection can serve: those to the same endpoint with the same TLS settings, certificate and name.
 #[derive(Clone, Debug)]
 pub(crate) struct Identity {
     pub(crate) endpoint: Rc<Endpoint>,
@@ -47,7 +47,7 @@ pub(crate) trait Connection: fmt::Debug + 'static {
     /// Wakes no task from now on.
     fn release(&self);
 
-    /// Whether its backend still waits for a request. **Cost**: a read, if its socket had an event.
+    /// Returns true if its backend still waits for a request. **Cost**: a read, if its socket had an event.
     fn is_idle(&mut self, scratch: &mut Scratch) -> bool;
 
     /// Ends it cleanly.
@@ -63,7 +63,7 @@ pub(crate) trait SharedConnection: fmt::Debug + Any {
     fn retire(&self);
 }
 
-/// How long and how often a connection is used.
+/// Limits on kept connections: their number, and their idle time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bounds {
     /// Connections for each identity.
@@ -74,7 +74,7 @@ pub(crate) struct Bounds {
 #[derive(Debug)]
 struct Kept {
     connection: Box<dyn Connection>,
-    /// When it is closed.
+    /// Time at which it is closed.
     until: Moment,
 }
 

@@ -1,4 +1,4 @@
-//! How many requests each backend has at once, over all threads, and the requests that wait for one of them to end (`max-requests`).
+//! Limits the number of requests that each backend has at once, over all threads, and queues the requests that wait (`max-requests`).
 //!
 //! In: a request and the backends that it may go to. Out: a slot at one of them, at once or after a wait in a queue with a bound. A slot that
 //! becomes free goes to the request that has waited longest for its backend; none that comes later can take it.

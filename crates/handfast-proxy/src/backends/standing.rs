@@ -42,7 +42,7 @@ const TRIAL: u64 = 1 << 63;
 /// Out of use ([`exclusion`]). No connection's outcome changes that.
 const OUT: u64 = 1 << 62;
 
-/// Whether a backend is to be tried.
+/// Availability of a backend for new connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Availability {
     /// By every connection.
@@ -55,11 +55,11 @@ pub(crate) enum Availability {
     Out,
 }
 
-/// When a backend that is not up was, and will be tried.
+/// Outage of a backend: its start, and the time until the next attempt.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Outage {
     pub(crate) since: SystemTime,
-    /// How long until one connection may try it; `None`: one does now.
+    /// Time until one connection may try it; `None`: a connection tries it now, or it is out of use.
     pub(crate) pause_left: Option<Duration>,
 }
 
@@ -73,7 +73,7 @@ pub(crate) struct Standing {
     cause: AtomicU32,
     /// Milliseconds since 1970.
     down_since: AtomicU64,
-    /// When it was last up again, in nanoseconds of the monotonic clock; 0: it was never down.
+    /// Time at which it was last up again, in nanoseconds of the monotonic clock; 0: it was never down.
     came_up: AtomicU64,
     /// Of requests, where a share of them may fail.
     ratio: Ratio,
@@ -100,7 +100,7 @@ pub(crate) struct MarkedDown {
     pause: Duration,
 }
 
-/// Why a backend is marked down.
+/// Reason why a backend is marked down.
 #[derive(Debug, PartialEq, Eq)]
 enum Evidence {
     /// Failures in a row.
@@ -124,7 +124,7 @@ impl Standing {
         }
     }
 
-    /// Whether it is to be tried. **Cost**: one load of memory that is rarely written.
+    /// Returns the availability of the backend. **Cost**: one load of memory that is rarely written.
     pub(crate) fn availability(&self) -> Availability {
         match self.state.load(Ordering::Relaxed) {
             UP => Availability::Up,
@@ -234,7 +234,7 @@ impl Standing {
         );
     }
 
-    /// When it was last up again; `None`: it was never down.
+    /// Returns the time at which it was last up again; `None`: it was never down.
     pub(crate) fn came_up(&self) -> Option<Moment> {
         Some(self.came_up.load(Ordering::Relaxed)).filter(|since| *since != 0).map(Moment::from_nanos)
     }
@@ -244,12 +244,12 @@ impl Standing {
         self.failures.load(Ordering::Relaxed)
     }
 
-    /// Why the last attempt failed; `None` when none has.
+    /// Returns the cause of the last failed attempt; `None` without any.
     pub(crate) fn cause(&self) -> Option<Cause> {
         cause(self.cause.load(Ordering::Relaxed))
     }
 
-    /// What is wrong with it; `None` while it is up.
+    /// Returns the present outage; `None` while it is up.
     pub(crate) fn outage(&self) -> Option<Outage> {
         let pause_left = match self.availability() {
             Availability::Up => return None,
@@ -292,7 +292,7 @@ impl BackendStatus for Standing {
     }
 }
 
-/// What is larger is an errno without a word.
+/// Offset in [`code`] of errno values that have no named cause.
 const ERRNO: u32 = 1_000;
 
 /// A cause as a number that fits into an atomic one. Zero is none.

@@ -25,11 +25,11 @@ use crate::backends::endpoint::Endpoint;
 use handfast_config::model::{BackendAlpn, BackendTls, SentName};
 use handfast_net::host_name::host_name;
 
-/// How long sessions are resumed before the backend has to show its certificate again. A resumed session checks none, and
-/// brings a new ticket each time: without an end, one that has expired or was replaced would never be noticed.
+/// Time for which sessions are resumed before the backend has to show its certificate again. A resumed session checks none, and brings a
+/// new ticket each time: without this limit an expired or replaced certificate would never be noticed.
 const CHECKED_AGAIN: Duration = Duration::from_secs(3_600);
 
-/// What is spoken with a backend before TLS.
+/// Dialogue with a backend before TLS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BackendPrelude {
     /// Nothing: TLS begins with the first byte, or there is none.
@@ -52,7 +52,7 @@ pub(crate) struct BackendTlsClient {
 #[derive(Debug)]
 struct Made {
     client: Client,
-    /// What the clients of all threads were made of: it is there as long as one of them.
+    /// Client from which the clients of all threads are copied. It exists as long as one of them.
     _origin: Arc<Client>,
     at: Moment,
 }
@@ -115,7 +115,7 @@ impl BackendTlsClient {
         self.settings.model.starttls.as_ref().map(|starttls| starttls.protocol)
     }
 
-    /// Which different application protocols the two sides of a connection would speak, if they would.
+    /// Describes a mismatch between the application protocols of the two sides of a connection; `None` without any.
     pub(crate) fn at_odds(&self, agreed: Option<&str>, chosen: Option<&str>) -> Option<String> {
         let agreed = agreed.filter(|_| self.settings.model.alpn == BackendAlpn::Client)?;
         // RFC 7301 §3.2 lets a server ignore the extension, and servers of HTTP/1.1 alone often do.
@@ -135,7 +135,7 @@ impl BackendTlsClient {
     }
 }
 
-/// Whether sessions of a client that was made then are still resumed.
+/// Returns true if sessions of a client made at `at` are still resumed.
 fn is_good(at: Moment, now: Moment) -> bool {
     now.since(at) < CHECKED_AGAIN
 }
@@ -176,7 +176,7 @@ pub(crate) fn client_for(
     Client::new(&settings, &checked)
 }
 
-/// What the clients of all threads are made of, and when it was made.
+/// Client from which the clients of all threads are copied, and the time at which it was made.
 #[derive(Debug)]
 struct Origin {
     client: Weak<Client>,
@@ -223,7 +223,7 @@ impl BackendTlsSettings {
         }
     }
 
-    /// What is shown to backends that ask for a certificate.
+    /// Returns the certificate for backends that request one.
     pub(crate) fn identity(&self) -> Option<&Arc<Certificate>> {
         match &self.client.identity {
             Some(Identity::Loaded(certificate)) => Some(certificate),
@@ -231,7 +231,7 @@ impl BackendTlsSettings {
         }
     }
 
-    /// Whether sessions of one may be resumed by the other: everything that was asked of the backend is the same.
+    /// Returns true if one may resume the sessions of the other: everything that is required of the backend is the same.
     pub(crate) fn is_same_as(&self, other: &Self) -> bool {
         let chain = |dial: &Self| dial.identity().map(|identity| identity.chain().to_vec());
         self.model == other.model

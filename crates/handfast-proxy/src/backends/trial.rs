@@ -15,10 +15,10 @@ use crate::backends::standing::Availability;
 /// The first and the longest pause between two looks at the trial: short at first, as most fail or succeed at once.
 const POLL_INTERVALS: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(100));
 
-/// How a failed trial is described to those that waited for it.
+/// Detail of the failure that connections waiting for a failed trial report.
 pub(crate) const FOUND_OUT: &str = "another connection that tried it at this time found that out";
 
-/// Why the backend is not to be asked for.
+/// Reason why the backend must not be picked again after the wait.
 pub(crate) enum TrialEnd {
     /// The trial failed, which counts as an attempt of those that waited for it.
     Failed(Cause),

@@ -1,4 +1,4 @@
-//! Where a backend is dialled, and the proxy on the way to it (`connect-through`).
+//! Addresses to dial for a backend, directly or through a proxy on the way (`connect-through`).
 //!
 //! In: a target as written, what names resolve to. Out: the addresses to dial; with a proxy on the way those are its own, and each
 //! has the destination to request.
@@ -25,7 +25,7 @@ pub(crate) struct TunnelDestination {
     port: u16,
 }
 
-/// Where the targets are that this process has made for itself: the built-in backend, and programs that it starts.
+/// Addresses of the targets that this process has made for itself: the built-in backend, and programs that it starts.
 pub(crate) type OwnTargets = Arc<HashMap<Target, Address>>;
 
 /// An address of a target.
@@ -33,11 +33,11 @@ pub(crate) type OwnTargets = Arc<HashMap<Target, Address>>;
 pub(crate) struct DialAddress {
     /// As it is called in logs and metrics.
     pub(crate) name: String,
-    /// What is dialled.
+    /// Address to dial.
     pub(crate) address: Address,
     /// The tunnel destination to request from the proxy at this address; `None`: it is the backend itself.
     pub(crate) behind: Option<TunnelDestination>,
-    /// Whether a program is started for the connection.
+    /// True if a program is started for the connection.
     pub(crate) is_program: bool,
 }
 

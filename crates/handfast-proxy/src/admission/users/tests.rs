@@ -1,4 +1,4 @@
-//! Which hashes are read, which are refused, and which passwords they fit.
+//! Hashes that are read, hashes that are refused, and the passwords that match them.
 
 use super::*;
 

@@ -1,9 +1,9 @@
-//! What an answer to a check is worth. Pure: bytes in, a verdict out.
+//! Judges an answer to a health check. Pure: bytes in, a verdict out.
 
 use std::fmt;
 use std::ops::RangeInclusive;
 
-/// What is known after so many bytes; `None`: more are needed.
+/// Verdict on the bytes received so far; `None`: more are needed.
 pub(super) type Judged = Option<Result<(), Wrong>>;
 
 /// Bytes of an answer that are shown.
@@ -15,7 +15,7 @@ pub(super) enum Wrong {
     Status { status: u16, expected: Vec<RangeInclusive<u16>> },
     /// It does not begin as an answer of HTTP does; its beginning.
     NotHttp(String),
-    /// What was expected has not come; the answer's beginning.
+    /// The expected bytes did not come; the answer's beginning.
     Unexpected(String),
 }
 
@@ -54,7 +54,7 @@ pub(super) fn request(path: &str, host: &str) -> String {
     )
 }
 
-/// What a status line says (RFC 9112 §4): `HTTP/1.1 200 OK`. An interim status (RFC 9110 §15.2) was not requested.
+/// Judges a status line (RFC 9112 §4): `HTTP/1.1 200 OK`. An interim status (RFC 9110 §15.2) was not requested.
 pub(super) fn of_http(answer: &[u8], expected: &[RangeInclusive<u16>]) -> Judged {
     // Without its fields, which do not matter.
     let line = answer.split_inclusive(|byte| *byte == b'\n').next().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What an attempt to connect runs in: its time, the thread's buffers, what may cancel it, and how it can fail.
+//! Context of an attempt to connect: its time, the thread's buffers, its cancellation, and its failures.
 
 use std::cell::RefCell;
 use std::time::Duration;
@@ -20,7 +20,7 @@ use crate::backends::opening::reason;
 /// out that a backend is down.
 const UNANSWERED: Duration = Duration::from_secs(1);
 
-/// What may end an attempt early. For a client's connection: that the client has left, or that the program ends.
+/// Event that may end an attempt early. For a client's connection: the client has left, or the program ends.
 pub(crate) trait Cancellation {
     /// Is called before each wait, to arm what must wake the task.
     ///
@@ -50,7 +50,7 @@ impl<C: Cancellation> Cancellation for &mut C {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
     Dialling,
-    /// What is spoken before TLS, or to the proxy on the way.
+    /// The dialogue before TLS, or with the proxy on the way.
     Opening,
     Handshake,
     Greeting,
@@ -96,7 +96,7 @@ impl ConnectFailure {
     }
 }
 
-/// When an attempt began, and when it must have succeeded.
+/// Start and deadline of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct AttemptTime {
     pub(crate) begun: Moment,
@@ -104,7 +104,7 @@ pub(crate) struct AttemptTime {
 }
 
 impl AttemptTime {
-    /// Whether the backend had enough time to answer, so that its silence counts as a failure.
+    /// Returns true if the backend had enough time to answer, so that its silence counts as a failure.
     pub(crate) fn was_enough<R: Runtime>(&self) -> bool {
         R::now().since(self.begun) >= UNANSWERED
     }
@@ -145,7 +145,7 @@ impl<C: Cancellation> ConnectContext<'_, C> {
         Ok(())
     }
 
-    /// Whether the deadline has passed: a backend that always has something to send never lets an attempt wait.
+    /// Returns true if the deadline has passed. A backend that always has something to send never lets an attempt wait.
     pub(super) fn is_late<R: Runtime>(&self) -> bool {
         R::now() >= self.time.deadline
     }

@@ -1,8 +1,8 @@
-//! What is spoken in the clear before TLS, or to a proxy on the way, and the greeting of a backend that speaks first.
+//! Dialogues in plain text before TLS, or with a proxy on the way, and the greeting of a backend that speaks first.
 //!
-//! In: a leg that is connected. Out: what the backend sent that is the client's. A backend that is silent, ends or greets in another
-//! protocol failed to connect: nothing has been given to the client yet, so the next backend can be tried. One that refuses to serve in its
-//! own words has answered: they are the client's.
+//! In: a leg that is connected. Out: bytes of the backend for the client. A backend that is silent, ends or greets in another protocol
+//! failed to connect: no byte was sent to the client yet, so the next backend can be tried. A backend that refuses to serve in its own
+//! protocol has answered: its answer is for the client.
 
 use handfast_leg::runtime::Runtime;
 use handfast_leg::{Broken, Leg, READ, Socket, Why};

@@ -24,10 +24,10 @@ pub(crate) struct TlsPlan<'a> {
     pub(crate) is_lenient: bool,
 }
 
-/// What became of TLS with a backend.
+/// Outcome of TLS with a backend.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TlsOutcome {
-    /// What was agreed until it ended; `None`: the handshake did not begin.
+    /// Parameters that were agreed on before it ended; `None`: the handshake did not begin.
     pub(crate) agreed: Option<Agreed>,
     pub(crate) is_done: bool,
     /// The duration of the handshake without dialling …

@@ -1,4 +1,4 @@
-//! Who is picked, by all threads together.
+//! The choice of endpoints, by all threads together.
 
 use crate::backends::group::Group;
 use crate::backends::tunnel::host_of;
@@ -19,7 +19,7 @@ fn refused() -> CloseReason {
 
 const PATIENCE: FailurePolicy = FailurePolicy { failures: 3, pause: Duration::from_secs(10) };
 
-/// What as many threads have of the same backends.
+/// Returns one group for each thread, all with the same backends.
 fn groups<const THREADS: usize>(balance: Balance, names: &[&str]) -> [Group; THREADS] {
     let members: Vec<_> = names.iter().map(|name| (*name, 1, false)).collect();
     weighted(balance, Duration::ZERO, &members)
@@ -147,7 +147,7 @@ fn alone(balance: Balance, members: &[(&str, u32, bool)]) -> Group {
     group
 }
 
-/// How many of so many picks, whose connections end at once, fall on a backend.
+/// Returns the number of `count` picks that fall on the backend `name`, if each connection ends at once.
 fn share_of(name: &str, group: &Group, now: Moment, count: usize) -> usize {
     picks(group, now, count).iter().filter(|attempt| *attempt.endpoint.name == *name).count()
 }
@@ -380,7 +380,7 @@ fn what_this_machine_lacks_is_not_held_against_a_backend() {
     assert!(matches!(group.endpoints()[0].standing.availability(), Availability::Down(_)));
 }
 
-/// Where it is so, the reason says it, and clients are not told that none is configured.
+/// In that case the reason says so: it does not say that no backend is configured.
 #[test]
 fn whether_all_are_out_of_use_is_known() {
     let out = |group: &Group, name: &str| {

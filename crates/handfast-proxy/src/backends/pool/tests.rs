@@ -1,4 +1,4 @@
-//! Which connections are kept, which one is taken, and when they are closed.
+//! Connections that are kept, the one that is taken, and the time at which they are closed.
 
 use crate::backends::tunnel::DialAddress;
 use std::sync::Arc;
@@ -86,7 +86,7 @@ impl Bench {
         taken.map(|connection| connection.number)
     }
 
-    /// What has been done since this was asked last.
+    /// Returns the actions since the last call.
     fn done(&self) -> String {
         std::mem::take(&mut *self.done.borrow_mut()).join(", ")
     }

@@ -1,4 +1,4 @@
-//! What takes a backend out of use, whatever connections find: its checks, and an operator's request.
+//! Exclusion of a backend whatever connections find: by its checks, or by an operator's request.
 //!
 //! In: outcomes of checks, from the checks' thread; requests, from the control thread. Out: whether the backend is out, in the one number
 //! that connections read ([`Standing::availability`]), and why, for metrics and the status page.
@@ -19,7 +19,7 @@ use super::{OUT, Standing, UP};
 use handfast_observe::metrics::{CheckSnapshot, Histogram};
 use handfast_observe::operator_state::OperatorState;
 
-/// Why a backend is out, or would be.
+/// Reasons why a backend is out of use, or would be.
 #[derive(Debug, Default)]
 pub(super) struct Exclusion {
     requested: Option<(OperatorState, SystemTime)>,
@@ -28,7 +28,7 @@ pub(super) struct Exclusion {
 
 #[derive(Debug)]
 struct Checked {
-    /// Whether any has ever passed: until then the first that fails is enough.
+    /// True if a check has ever passed. Until then the first failure is enough.
     proven: bool,
     seconds: Histogram,
     /// Its `seconds` are filled in for each reader.
@@ -136,7 +136,7 @@ impl Standing {
         self.exclude(|exclusion| exclusion.checked = None);
     }
 
-    /// What an operator has requested for it; `None`: nothing.
+    /// Returns the state that an operator has requested; `None` without any.
     pub(crate) fn operator_state(&self) -> Option<OperatorState> {
         self.exclusion().requested.map(|(requested, _)| requested)
     }
@@ -154,7 +154,7 @@ impl Standing {
         self.exclusion().requested.filter(|(requested, _)| *requested != OperatorState::Up)
     }
 
-    /// What checks have found; `None`: it is not checked.
+    /// Returns the results of its checks; `None`: it is not checked.
     pub(crate) fn checked(&self) -> Option<CheckSnapshot> {
         let exclusion = self.exclusion();
         let checked = exclusion.checked.as_ref()?;

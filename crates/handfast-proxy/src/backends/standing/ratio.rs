@@ -1,4 +1,4 @@
-//! How many of a backend's requests failed lately, for `failure-ratio`.
+//! Share of a backend's requests that failed lately, for `failure-ratio`.
 //!
 //! Threads count together, in windows that do not overlap: a backend that begins to fail is found within two of them.
 
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use handfast_net::clock::Moment;
 
-/// How long one window lasts.
+/// Duration of one window.
 pub(super) const WINDOW: Duration = Duration::from_secs(10);
 /// With fewer requests in a window nothing is said about their share.
 pub(super) const LEAST: u64 = 20;

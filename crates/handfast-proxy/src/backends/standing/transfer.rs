@@ -1,4 +1,4 @@
-//! What is known of a backend, for the next process.
+//! State of a backend, for the next process.
 
 use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
@@ -13,7 +13,7 @@ use handfast_observe::cause::Cause;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct TransferredStanding {
     pub(crate) name: String,
-    /// When it was marked or found down, in milliseconds since 1970.
+    /// Time at which it was marked or found down, in milliseconds since 1970.
     pub(crate) since: u64,
     /// In milliseconds: until one connection may try it. `None`: checks find it down.
     pub(crate) pause: Option<u64>,

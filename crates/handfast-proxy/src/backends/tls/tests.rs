@@ -1,4 +1,4 @@
-//! Which protocols go together, and how long sessions are resumed.
+//! Protocols that go together, and the time for which sessions are resumed.
 
 use std::time::SystemTime;
 
