@@ -46,10 +46,10 @@ pub(crate) fn serve<R: Runtime>(mut connection: Connection<R>) -> impl Future<Ou
     }
 }
 
-/// accept has happened; the other steps, in their order.
+/// Carries out the steps after accept, in their order.
 ///
-/// What the steps to connect need is several hundred bytes. It is boxed, and given back when the relay begins: an idle
-/// connection does not keep a place for it.
+/// The steps to connect need several hundred bytes of state. It is boxed, and freed when the relay begins: an idle connection does not keep
+/// a place for it.
 async fn walk<R: Runtime>(connection: &mut Connection<R>) -> CloseReason {
     let mut carry = match Box::pin(open(connection)).await {
         Ok(carry) => carry,
@@ -63,7 +63,7 @@ async fn walk<R: Runtime>(connection: &mut Connection<R>) -> CloseReason {
     }
 }
 
-/// How a connection goes on once its client is served.
+/// Continuation of a connection once its client is served.
 enum Carry {
     /// Its backend is connected, and bytes are relayed.
     Relay(Relay),

@@ -53,7 +53,7 @@ pub(crate) struct State {
     pub(crate) generation: u64,
     pub(crate) config: Config,
     pub(crate) services: Vec<ServiceState>,
-    /// Where the targets are that this process has made for itself.
+    /// Addresses of the targets that this process has made for itself.
     pub(crate) own_targets: OwnTargets,
     /// Files this state was made from, as they were.
     pub(crate) files: Arc<Vec<(PathBuf, FileStamp)>>,
@@ -63,7 +63,7 @@ pub(crate) struct State {
     pub(crate) known_keys: Arc<Lists>,
     /// The token of requests that change something at the admin address; `None`: none is needed.
     pub(crate) admin_token: Option<Arc<AdminToken>>,
-    /// Who holds the private keys, when it is another process.
+    /// Key process that holds the private keys; `None`: this process holds them.
     keys: Option<Arc<KeyProcess>>,
 }
 
@@ -71,7 +71,7 @@ pub(crate) struct State {
 #[derive(Debug)]
 pub(crate) struct ServiceState {
     pub(crate) model: Service,
-    /// How its clients are served: the service itself, then each of its rules.
+    /// Settings for its clients: those of the service itself, then of each of its rules.
     pub(crate) routes: Vec<RouteState>,
     /// The proxy on the way to them.
     pub(crate) through: Option<Arc<ProxyHop>>,
@@ -81,22 +81,22 @@ pub(crate) struct ServiceState {
     /// Worker threads of the process.
     pub(crate) threads: usize,
     pub(crate) address_limit: Option<Arc<AddressLimit>>,
-    /// Whom it lets in by address, where it does not let in everybody.
+    /// Clients that it admits by address; `None`: it admits all.
     pub(crate) admission: Option<Arc<Admission>>,
-    /// What its requests must meet, by route.
+    /// Conditions that its requests must meet, by route.
     pub(crate) gates: Gates,
     /// The secrets that cookies are made from, by route.
     pub(crate) sticky_keys: Vec<Option<HashKey>>,
-    /// What is kept of responses.
+    /// Cache of its responses.
     pub(crate) cache: Option<Arc<ServiceCache>>,
     /// The requests that its backends have; the same for every state that has the service.
     pub(crate) slots: Arc<Slots>,
     /// Turns of its backends, on all threads.
     pub(crate) turns: Turns,
-    /// How its backends do; the same for every state that has the service.
+    /// State of its backends; the same for every state that has the service.
     pub(crate) standings: Arc<Standings>,
     pub(crate) store: Arc<CertificateStore>,
-    /// Where the certificates come from.
+    /// Sources of its certificates.
     sources: Vec<Source>,
     /// Files that are not used as they are; what they were is served instead.
     pub(crate) problems: Vec<FileProblem>,
@@ -121,13 +121,13 @@ impl ServiceState {
         backend_sets(self.routes.iter().map(|route| &route.route)).flat_map(|set| set.backends.iter())
     }
 
-    /// Whether a certificate is requested from any of its clients.
+    /// Returns true if a certificate is requested from any of its clients.
     pub(crate) fn requests_certificates(&self) -> bool {
         let mut tls = self.routes.iter().filter_map(|route| route.route.tls.as_ref());
         tls.any(|tls| tls.client_certificates.checks().is_some())
     }
 
-    /// What people are told of one of its certificates.
+    /// Returns the facts about one of its certificates, for explanations.
     fn fact(&self, certificate: &Certificate, is_for_the_name: bool, now: SystemTime) -> CertificateFact {
         CertificateFact {
             service: self.model.name.clone(),
@@ -241,7 +241,7 @@ impl State {
             .flat_map(|service| service.store.certificates().iter().map(move |one| (service, one)))
     }
 
-    /// What is known of the certificates, for metrics.
+    /// Returns the facts about all certificates, for metrics.
     pub(crate) fn certificate_snapshots(&self) -> Vec<CertificateSnapshot> {
         let snapshot = |(service, certificate): (&ServiceState, &Arc<Certificate>)| CertificateSnapshot {
             service: service.model.name.clone(),
@@ -284,7 +284,7 @@ impl State {
         self.certificates().map(|(service, certificate)| service.fact(certificate, false, now)).collect()
     }
 
-    /// What becomes of a client that asks for `target`, service by service, in sentences.
+    /// Explains how a client that asks for `target` is served, service by service, in sentences.
     pub(crate) fn explain_host(&self, target: &ExplainTarget, now: SystemTime) -> String {
         let name = target.server_name();
         let of_service = |service: &ServiceState| {
@@ -311,9 +311,9 @@ impl State {
         known
     }
 
-    /// Whether it would be made otherwise now although no file has changed: a certificate has begun or ceased to be valid that
-    /// another one can stand in for, an OCSP response has expired, a revocation list is late or has expired, or one whose file
-    /// was removed has been served for long enough.
+    /// Returns true if a rebuild would give another state although no file has changed: a certificate that another one can replace has
+    /// begun or ceased to be valid, an OCSP response has expired, a revocation list is late or has expired, or a certificate whose file was
+    /// removed has been served for long enough.
     pub(crate) fn is_due(&self, now: SystemTime) -> bool {
         let keep = i64::try_from(self.config.process.keep_removed_certificates.as_secs()).unwrap_or(i64::MAX);
         let is_over = |problem: &FileProblem| {
@@ -327,12 +327,12 @@ impl State {
         self.services.iter().any(due)
     }
 
-    /// Whether any of these files is not as it was.
+    /// Returns true if any of these files has changed.
     pub(crate) fn have_changed(&self, files: &[(PathBuf, FileStamp)]) -> bool {
         load::changed(files, self.keys.as_deref().map(|keys| keys as _))
     }
 
-    /// How many certificate files of each service are not used as they are.
+    /// Returns the number of certificate files of each service that are not used as they are.
     pub(crate) fn file_problems(&self) -> Vec<FileProblemSnapshot> {
         let of_service = |service: &ServiceState| {
             let count = |kind| service.problems.iter().filter(|problem| problem.kind == kind).count() as u64;

@@ -1,4 +1,4 @@
-//! What tests of whole configurations share: a folder with certificates and a configuration file, an engine to run on.
+//! Parts that tests of whole configurations share: a folder with certificates and a configuration file, an engine to run on.
 
 #![expect(clippy::disallowed_methods, reason = "nobody else reads these files")]
 

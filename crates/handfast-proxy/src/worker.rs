@@ -1,4 +1,4 @@
-//! What one worker thread owns. Nothing here is shared with other threads but what is counted.
+//! State that one worker thread owns. Nothing here is shared with other threads but the counters.
 //!
 //! | question | file |
 //! |---|---|

@@ -29,17 +29,17 @@ use handfast_tls::apart::Holder;
 
 /// Events that may wait for the control thread; the thread that orders waits then.
 const EVENTS: usize = 64;
-/// How long workers may take to answer by new challenges. One that hangs must not hold up orders: most answers come from others.
+/// Timeout for workers to install new challenges. A worker that hangs must not hold up orders: most answers come from other workers.
 const INSTALLING: Duration = Duration::from_secs(5);
 
-/// What the thread that orders has for the control thread.
+/// Event from the ordering thread for the control thread.
 #[derive(Debug)]
 pub(crate) enum AcmeEvent {
     /// Every worker, and every machine of the fleet, answers by these from now on. The sender is dropped when they do.
     Answers(Answers, Sender<Infallible>),
-    /// Whether this machine may order the certificate of a name.
+    /// Request for permission to order the certificate of a name on this machine.
     Claim(String, oneshot::Sender<bool>),
-    /// What became of an order.
+    /// Outcome of an order.
     Ended(String, OrderEnd),
     /// A certificate with its key, for other machines.
     Share(String, String),
@@ -81,7 +81,7 @@ impl Ordering {
         }
     }
 
-    /// What comes next. **Cancel**: loses nothing.
+    /// Returns the next event. **Cancel**: loses nothing.
     pub(crate) async fn event(&mut self) -> Option<AcmeEvent> {
         self.events.recv().await
     }
@@ -183,7 +183,7 @@ impl Host for Listeners {
     }
 }
 
-/// What is ordered by a configuration; `None`: nothing.
+/// Returns the settings for the certificates that a configuration orders; `None`: it orders none.
 pub(crate) fn settings(config: &Config) -> Option<Settings> {
     let acme = config.acme.as_ref()?;
     let mut names = Vec::new();

@@ -1,4 +1,4 @@
-//! What the admin listener sees of the running program, and how it asks for something.
+//! State of the running program for the admin listener, and the requests of the listener.
 
 use std::cell::{Cell, RefCell};
 use std::pin::Pin;
@@ -96,7 +96,7 @@ pub(crate) struct AdminState {
     admin_socket: RefCell<Option<AdminSocket>>,
     /// Told when it is handed over with its socket.
     pub(crate) admin_given: Rc<Notify>,
-    /// When another process asked for the admin address last, and how many threads it has.
+    /// Time of the last request of another process for the admin address, and its number of threads.
     asked_for_admin: Cell<Option<(Instant, u32)>>,
 }
 
@@ -175,7 +175,7 @@ impl AdminState {
         (asked.elapsed() < ASKED || !self.has_admin.get()).then_some(threads)
     }
 
-    /// Whether a connection that is accepted now can be served, as far as it depends on this process.
+    /// Checks that a connection that is accepted now can be served, as far as that depends on this process.
     fn can_serve(&self) -> Result<(), NotReady> {
         if let Some(silence) = self.key_process.as_ref().and_then(|health| health.outage()) {
             return Err(NotReady::KeyProcess { silence });

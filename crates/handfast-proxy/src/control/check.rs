@@ -28,16 +28,16 @@ use handfast_process::privileges::ServiceUser;
 use handfast_process::trusted_path::{self, folder_of};
 use handfast_process::writable_files::unreadable;
 
-/// What a check found.
+/// Result of a check.
 #[derive(Debug)]
 pub struct CheckReport {
-    /// Whether it could be served.
+    /// True if the configuration could be served.
     pub good: bool,
     /// Every problem, ready to be shown.
     pub problems: String,
     /// The number of warnings among them.
     pub warnings: usize,
-    /// What it would do, in sentences; empty when it cannot be served.
+    /// Behaviour of the configuration, in sentences; empty if it cannot be served.
     pub explanation: String,
 }
 
@@ -158,7 +158,7 @@ fn connections(config: &Config) -> String {
     shared.map(|shared| format!("\nStarted from here: {}.\n", shared.describe())).unwrap_or_default()
 }
 
-/// Whether each address can be listened on. One that is in use is a warning: it may be in use by what is to be replaced.
+/// Checks that each address can be listened on. An address in use is a warning: the program to be replaced may use it.
 fn addresses(config: &Config, user: &ServiceUser, found: &mut Report) {
     // It is the very program that this configuration is for.
     let runs = config.admin.as_ref().is_some_and(|address| handfast_admin::neighbour(address).is_some());
@@ -197,7 +197,7 @@ fn unix(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Whether the programs that serve connections, or are clients, can be executed.
+/// Checks that the programs that serve connections, or are clients, can be executed.
 fn programs(config: &Config, found: &mut Report) {
     for service in &config.services {
         let sets = service.backend_sets();
@@ -239,7 +239,7 @@ fn made_before_the_user_is_changed(config: &Config, user: &ServiceUser, found: &
     }
 }
 
-/// Whether the access log can be opened. As root one that is there, and that only root can replace, is handed over to the user first.
+/// Checks that the access log can be opened. As root, an existing file that only root can replace is handed over to the user first.
 fn access_log(config: &Config, has_user: bool, found: &mut Report) {
     let path = match &config.access_log {
         AccessLog::File(path) => path,
@@ -281,7 +281,7 @@ fn writable(folder: &Path) -> io::Result<()> {
     Ok(access(folder, Access::WRITE_OK | Access::EXEC_OK)?)
 }
 
-/// Whether folders that the program writes to can be written, or made where they are not there: the store of ordered certificates, and caches.
+/// Checks that the folders for the store of ordered certificates and for caches are writable, or can be created.
 fn stores(config: &Config, found: &mut Report) {
     let ordered = config.acme.iter().map(|acme| ("ordered certificates", acme.folder.as_path()));
     let caches = cache::folders(config).map(|folder| ("the cache of a service", folder));
@@ -305,7 +305,7 @@ fn no_daemon(socket: &Path, error: &io::Error) -> String {
     )
 }
 
-/// What cannot be done with `file` because of its folder or itself.
+/// Describes an operation on `file` that fails because of its folder or itself.
 fn cannot(act: &str, file: &Path, error: &io::Error) -> String {
     let folder = folder_of(file).display();
     let hint = match error.kind() {

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
 
-/// How long the program may take. It returns when the record can be looked up everywhere, which takes some providers a minute.
+/// Timeout of the program. It returns when the record can be looked up everywhere, which takes some providers a minute.
 const TIMEOUT: Duration = Duration::from_secs(180);
 const LOOK: Duration = Duration::from_millis(50);
 /// Calls that may wait: one order runs at a time, and has one record.

@@ -13,14 +13,14 @@ use handfast_admin::{self, ReloadRefusal};
 use handfast_process::signals::SignalRequest;
 use handfast_text::units::counted;
 
-/// How long the access log may take to write what it has.
+/// Timeout for the access log to write its buffered lines.
 const LOG: Duration = Duration::from_secs(2);
 
 #[derive(Debug)]
 pub(crate) struct Draining {
     program: Program,
     deadline: Instant,
-    /// Whether a signal has asked for it; the next one ends it at once.
+    /// True if a signal requested the drain. The next signal ends it at once.
     signalled: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What the proxy could not do, outside of a single connection: while starting, reloading, or keeping its workers.
+//! Failures of the proxy outside of a single connection: while starting, reloading, or keeping its workers.
 //!
 //! Its text is *act, object, what happened*, with its cure as a `hint:` line where there is one. What ends a connection is a cause in
 //! `record.rs`.
@@ -9,7 +9,7 @@ use std::io;
 use handfast_config::ReadError;
 use handfast_process::error::Error as ProcessError;
 
-/// How the program ended; the exit codes of every verb.
+/// Outcome of the program; the exit codes of every command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// As asked.

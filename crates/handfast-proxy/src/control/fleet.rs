@@ -23,16 +23,16 @@ use crate::state::GivenKeys;
 
 /// Events that may wait for the control thread; the task waits then.
 const EVENTS: usize = 64;
-/// How long one machine may order a certificate before another one may. A try has ten minutes.
+/// Duration for which one machine alone may order a certificate. An attempt has ten minutes.
 const LEASE: Duration = Duration::from_secs(11 * 60);
-/// How long this machine waits for the others to learn that it leaves.
+/// Time for the other machines to learn that this one leaves.
 const LEAVING: Duration = Duration::from_secs(1);
-/// How long other machines wait after a failure of this one, at most.
+/// Longest time for which other machines wait after a failure of this one.
 const HOLD: Duration = Duration::from_secs(10 * 60);
-/// How long another machine's answers are given that it does not take back.
+/// Time for which another machine's answers are given if it does not take them back.
 const TOLD: Duration = Duration::from_secs(15 * 60);
 
-/// What a fleet was joined with; a change joins it again.
+/// Parameters with which a fleet was joined; a change joins it again.
 #[derive(Debug, PartialEq, Eq)]
 struct Known {
     joined: Joined,
@@ -55,9 +55,9 @@ pub(crate) struct Fleet {
     /// The member, and what it waits for.
     tasks: JoinSet<()>,
     report: Report,
-    /// When another machine last reported the key that encrypts here.
+    /// Time at which another machine last reported the key that encrypts here.
     shared_at: Option<SystemTime>,
-    /// Whether keys of a clock that is wrong were said.
+    /// True if keys from a machine with a wrong clock were logged.
     said_out_of_time: bool,
     /// Answers to this machine's challenges.
     own: Answers,
@@ -113,13 +113,13 @@ impl Fleet {
         Some(Some(tag))
     }
 
-    /// What the machines of a fleet that was left have told.
+    /// Removes everything that the machines of the previous fleet have sent.
     fn forget_others(&mut self) {
         self.shared_at = None;
         self.told.clear();
     }
 
-    /// What comes next. **Cancel**: loses nothing.
+    /// Returns the next event. **Cancel**: loses nothing.
     pub(crate) async fn event(&mut self) -> Option<Event> {
         loop {
             tokio::select! {
@@ -169,7 +169,7 @@ impl Fleet {
         }
     }
 
-    /// Whether this machine may order the certificate of a name. Without a fleet it may.
+    /// Requests permission to order the certificate of a name on this machine. Without a fleet it is granted.
     pub(crate) fn claim(&self, name: String, reply: oneshot::Sender<bool>) {
         match &self.joined {
             // A request that finds no room is answered by its end.
@@ -319,7 +319,7 @@ pub(crate) fn tag(config: &Config, user: &ServiceUser) -> Option<Tag> {
     Some(secret.ok()?.tag(&joined.name))
 }
 
-/// What is wrong with the file of the secret. `None`: there is no fleet, or nothing.
+/// Describes a problem with the file of the secret. `None`: there is no fleet, or no problem.
 pub(crate) fn secret_problem(config: &Config) -> Option<String> {
     let joined = config.fleet.as_ref()?;
     let error = Secret::read(&joined.secret).err()?;

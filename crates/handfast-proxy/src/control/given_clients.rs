@@ -18,7 +18,7 @@ use tokio::task::JoinSet;
 
 /// Clients that may wait for the control thread: each program sends one at a time.
 const WAITING: usize = 16;
-/// How long the last bytes may take to standard output when the process ends.
+/// Timeout for the last bytes to standard output when the process ends.
 const LAST_BYTES: Duration = Duration::from_secs(10);
 
 /// A client: its service, and its socket.
@@ -96,7 +96,7 @@ impl GivenClients {
 
 /// The socket at standard input and output. Pipes and files there are copied from and to, by threads that end with them.
 ///
-/// Where the client is at standard error too, as inetd(8) has it, nothing more is logged there.
+/// If the client is at standard error too, as inetd(8) has it, nothing more is logged there.
 fn standard_socket() -> io::Result<(OwnedFd, Option<JoinHandle<()>>)> {
     let input = io::stdin().as_fd().try_clone_to_owned()?;
     let output = io::stdout().as_fd().try_clone_to_owned()?;

@@ -48,7 +48,7 @@ use handfast_text::units::counted;
 use std::convert::Infallible;
 use tokio::sync::mpsc::{Sender, channel};
 
-/// How long until a unix socket that could not be bound again is tried once more.
+/// Interval between attempts to bind a unix socket again after a failure.
 const BIND_AGAIN: Duration = Duration::from_secs(60);
 
 #[derive(Debug)]
@@ -180,7 +180,7 @@ impl Program {
         Ok(text)
     }
 
-    /// What an operator said of backends outlives a reload that keeps them, and is said.
+    /// Keeps the operator states of backends that remain after a reload, and logs them.
     pub(crate) fn retain_operator_states(&self) {
         let addresses = self.names.addresses();
         for service in &self.state.services {
@@ -270,8 +270,8 @@ impl Program {
         watch.follow(&self.state.folders, self.state.config.process.watch_interval);
     }
 
-    /// Whether a reload should bind unix sockets again whose file was removed: at once, and every [`BIND_AGAIN`] while that fails. `at`: when
-    /// it was last tried.
+    /// Returns true if a reload should bind unix sockets again whose file was removed: at once, and every [`BIND_AGAIN`] while that fails.
+    /// `at`: time of the last attempt.
     pub(crate) fn is_to_bind_again(&self, at: &mut Option<Instant>) -> bool {
         let lost: Vec<_> = self.listeners.lost().map(ToString::to_string).collect();
         if lost.is_empty() {
@@ -292,7 +292,7 @@ impl Program {
         self.workers.tell(|| Order::StandAlone);
     }
 
-    /// How things are while it serves, in a sentence for the service manager.
+    /// Returns the present state in a sentence for the service manager.
     pub(crate) fn sentence(&self) -> String {
         let State { config, generation, .. } = &*self.state;
         let addresses = config.services.iter().map(|service| service.listen.len() as u64).sum();
@@ -325,7 +325,7 @@ impl Program {
         self.tell();
     }
 
-    /// When ticket keys are to be looked at next; while files are being read, a moment later.
+    /// Returns the time of the next check of ticket keys: a moment later while files are being read.
     pub(crate) fn next_keys(&self) -> Instant {
         const BOUNDS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
         let next = self.carried.try_lock().map(|carried| carried.rings.next_refresh());
@@ -377,7 +377,7 @@ fn ordered(names: Vec<NameStatus>) -> Vec<OrderedCertificate> {
     names.into_iter().map(of).collect()
 }
 
-/// What the backends of a service may be called by an operator: as they are written, or as what names resolve to.
+/// Returns the names by which an operator may refer to the backends of a service: as written, or as names resolve.
 fn names_of(state: &State, service: &ServiceState, addresses: &Addresses) -> Vec<String> {
     let written = service.backends().map(|backend| backend.target.to_string());
     let resolved = backends(state, service, addresses).into_iter().map(|backend| backend.name);

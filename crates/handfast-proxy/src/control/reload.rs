@@ -31,19 +31,19 @@ pub(crate) enum Scope {
     Configuration,
 }
 
-/// What a reload starts from.
+/// State before a reload.
 ///
-/// It may be kept for as long as a file hangs, whatever becomes of the program meanwhile; so it holds no socket.
+/// It may be kept for as long as a file hangs, whatever happens to the program meanwhile; so it holds no socket.
 #[derive(Clone, Debug)]
 pub(crate) struct Present {
     pub(crate) source: ConfigSource,
-    /// What is carried over. Keys of a reload that is refused stay in it; no service uses them.
+    /// State that is carried over. Keys of a reload that is refused stay in it; no service uses them.
     pub(crate) carried: SharedCarriedOver,
     pub(crate) state: Arc<State>,
     /// The configuration at the start of this process: its keys that need a restart are still in effect, whatever was reloaded since.
     pub(crate) started_with: Arc<Config>,
     pub(crate) taken: ListenerSnapshot,
-    /// How many workers want a socket of each.
+    /// Number of worker sockets per listener.
     pub(crate) workers: usize,
     pub(crate) sandbox: Sandbox,
 }
@@ -84,7 +84,7 @@ impl ReloadNotes {
 #[derive(Debug)]
 pub(crate) struct Refused {
     pub(crate) problems: String,
-    /// What is odd about the configuration, rendered.
+    /// Warnings about the configuration, rendered.
     pub(crate) warnings: String,
     /// The files of the present configuration as they were, if it is for them: not tried again until they change.
     unusable: Option<Unusable>,
@@ -266,7 +266,7 @@ fn clients(config: &Config) -> Vec<(&str, &OnlyClient)> {
         .collect()
 }
 
-/// What came of a reload; `None`: of a look at the files, which are as they were.
+/// Outcome of a reload; `None`: the files were compared and have not changed.
 pub(crate) type Outcome = Option<Result<Reloaded, Refused>>;
 
 #[derive(Debug, Default)]
@@ -275,7 +275,7 @@ pub(crate) struct Reloads {
     replies: Vec<Reply<ReloadRefusal>>,
     /// Requests that came while files were being read.
     next: Option<(Scope, Vec<Reply<ReloadRefusal>>)>,
-    /// Whether files may have changed since the one that runs has looked at them.
+    /// True if files may have changed since the running reload has read them.
     looks_again: bool,
     unusable: Unusable,
 }

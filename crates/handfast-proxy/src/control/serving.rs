@@ -29,7 +29,7 @@ pub(crate) struct Serving {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Leaving {
     until: Instant,
-    /// Whether a signal asked for it; the next one ends it early.
+    /// True if a signal requested it. The next signal ends it early.
     signalled: bool,
 }
 

@@ -58,7 +58,7 @@ use admin_address::AdminAddress;
 
 mod admin_address;
 
-/// How long the names of backends may take at start before clients are served without them.
+/// Timeout for the names of backends at start. After it clients are served without them.
 const FIRST_NAMES: Duration = Duration::from_secs(2);
 /// Messages that may wait for the control thread: names send one for each answer (and wait when there is no room), the admin
 /// listener one for each request (which is answered "try again").

@@ -1,4 +1,4 @@
-//! What the control thread does about a request at the upgrade socket: it knows what is served, and decides.
+//! Decisions of the control thread about requests at the upgrade socket, by the state that is served.
 
 use std::sync::Arc;
 

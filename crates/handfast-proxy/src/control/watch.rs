@@ -1,4 +1,5 @@
-//! When to compare the files that are served with those on disk: in every interval, and soon after the kernel reports a change (inotify(7)).
+//! Times at which the served files are compared with those on disk: in every interval, and soon after the kernel reports a change
+//! (inotify(7)).
 //!
 //! A notification that is lost, or never sent (file systems of other machines, a link in the middle of a path), costs an interval.
 

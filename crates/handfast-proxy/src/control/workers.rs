@@ -39,9 +39,9 @@ use handfast_process::sandbox;
 const WAITING_ORDERS_LIMIT: usize = 64;
 /// Time for connections that are ended to write their log lines.
 const ENDING_TIMEOUT: Duration = Duration::from_millis(500);
-/// How long they may take to install a state.
+/// Timeout for workers to install a state.
 const INSTALLING: Duration = Duration::from_secs(10);
-/// How long they may take to end.
+/// Timeout for workers to end.
 const ENDING: Duration = Duration::from_secs(2);
 /// Events that may wait for the control thread. Each worker sends one for each order, and orders are rare.
 const EVENTS: usize = 256;
@@ -82,9 +82,9 @@ pub(crate) enum Event {
 pub(crate) struct Workers {
     handles: Vec<Handle>,
     events: Receiver<Event>,
-    /// How often they were asked whether they turn.
+    /// Number of the last heartbeat that was sent.
     asked: u64,
-    /// Which of them was given the last client.
+    /// Index of the worker that received the last client.
     turn: usize,
 }
 
@@ -210,7 +210,7 @@ impl Workers {
         Ok(())
     }
 
-    /// What one of them says next; `None` when all have ended. **Cancel**: loses nothing.
+    /// Returns the next event of a worker; `None` when all have ended. **Cancel**: loses nothing.
     pub(crate) async fn event(&mut self) -> Option<Event> {
         self.events.recv().await
     }
@@ -466,7 +466,7 @@ impl OrderTask {
 }
 
 impl Order {
-    /// What it brings news of, where a later order about the same makes it pointless.
+    /// Returns the subject of the order, if a later order about the same subject replaces it.
     fn news(&self) -> Option<(Discriminant<Self>, Option<RingId>)> {
         match self {
             Self::Keys(ring, _) => Some((discriminant(self), Some(*ring))),

@@ -39,9 +39,9 @@ const CALM: Duration = Duration::from_secs(1);
 const IN_FLIGHT: Duration = Duration::from_secs(2);
 /// Batches that are taken from a queue which another process has by now: the kernel wakes it for clients that come meanwhile.
 const LAST_LOOKS: usize = 64;
-/// How often a listener looks whether it is to be closed.
+/// Interval at which a listener that is to close checks if it may close.
 const CLOSE_INTERVAL: Duration = Duration::from_millis(5);
-/// How long to wait at a limit for a permit that another thread may give back.
+/// Pause at a limit, during which another thread may give back a permit.
 const AT_LIMIT: Duration = Duration::from_millis(100);
 
 /// Accepts until the listener's service is gone or the program stops.
@@ -88,7 +88,7 @@ pub(crate) async fn accept(mut listener: Listener, id: ListenerId, thread: Rc<Wo
     thread.acceptor_ended();
 }
 
-/// What one look into the queue gave.
+/// Outcome of taking one batch from the queue.
 enum Taken {
     /// A whole batch.
     All,
@@ -224,7 +224,7 @@ async fn finish(listener: &mut Listener, thread: &Rc<WorkerContext>, id: &Listen
 struct BackOff {
     pause: Option<Duration>,
     since: Option<Moment>,
-    /// When it failed last: it is over when it has not for a while, not at the first success between two failures.
+    /// Time of the last failure. The back-off is over after a while without any, not at the first success between two failures.
     last: Option<Moment>,
     logged: Option<Moment>,
     waiting: Option<Waiting>,
@@ -235,7 +235,7 @@ struct Waiting {
     metrics: Arc<ServiceMetrics>,
     limit: Limit,
     counted: u64,
-    /// When the limit was reached last.
+    /// Time at which the limit was reached last.
     at: Moment,
 }
 
@@ -258,7 +258,7 @@ fn act(id: &ListenerId, listener: &Listener) -> String {
 }
 
 impl BackOff {
-    /// How long to pause.
+    /// Counts and logs a failure, and returns the pause that follows.
     fn failed(
         &mut self,
         thread: &WorkerContext,

@@ -13,7 +13,7 @@
 //! | the client is gone without an end of TLS | nothing | every byte that was on its way, and a reset a second later |
 //! | anything else | every byte that was on its way, then a reset; no close_notify | the same: never a clean end |
 //!
-//! How a leg does each of these is in `handfast-leg`.
+//! `handfast-leg` implements each of these endings.
 
 use handfast_leg::{Ending, Leg, Way};
 use handfast_net::clock::Moment;
@@ -100,14 +100,14 @@ fn step<R: Runtime>(
     until.unwrap_or(Moment::NEVER)
 }
 
-/// Whether the program is ending, and waits for no peer any more.
+/// Returns true if the program is ending, and no longer waits for any peer.
 fn is_hurried<R: Runtime>(connection: &Connection<R>) -> bool {
     connection.account.thread.phase() == WorkerPhase::Ending
 }
 
-/// How the client's leg ends, and how the backend's. `delivers`: peers still get what was on its way to them, which they
-/// do unless our own side decided to end it now. `told`: a backend's refusal to begin TLS is passed on in its own words. `last_sent`: when the
-/// client's last bytes went to the backend, at the latest.
+/// Returns how the client's leg ends, and how the backend's. `delivers`: peers still receive the bytes that were on their way to them,
+/// unless our own side decided to end it now. `told`: a backend's refusal to begin TLS is passed on in its own protocol. `last_sent`:
+/// latest time at which the client's last bytes went to the backend.
 fn ways(reason: &CloseReason, delivers: bool, told: bool, last_sent: Moment) -> (Way, Way) {
     let abort = if delivers { Way::Abort } else { Way::AtOnce };
     match (reason.step, reason.cause, reason.side) {

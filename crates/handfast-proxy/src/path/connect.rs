@@ -31,7 +31,7 @@ use handfast_config::model::MissingCloseNotify;
 use handfast_observe::cause::Cause;
 use handfast_observe::reason::{CloseReason, Side, Step};
 
-/// How a backend is brought to the point where the client's bytes can pass.
+/// Steps that bring a backend to the point where the client's bytes can pass.
 #[derive(Debug)]
 pub(crate) struct Approach<'a> {
     /// The client's first bytes, for a plain backend; empty where it must greet first.
@@ -49,7 +49,7 @@ pub(crate) struct ConnectedBackend<S: Socket> {
     pub(crate) in_use: InUse,
 }
 
-/// What every attempt of a connection has to work with.
+/// Parameters of every attempt of a connection.
 pub(crate) struct AttemptPlan<'a> {
     /// TLS with the backends, from the beginning; `None`: plain text, or TLS that follows later.
     pub(crate) dialler: Option<&'a BackendTlsClient>,
@@ -59,7 +59,7 @@ pub(crate) struct AttemptPlan<'a> {
     pub(crate) greeting: Option<Greeting>,
 }
 
-/// What the failure of an attempt ends.
+/// Scope of an attempt's failure: the attempt alone, or the connection.
 pub(crate) enum AttemptError {
     /// Itself; another backend may be tried.
     Attempt(CloseReason),
@@ -83,7 +83,7 @@ impl AttemptError {
         }
     }
 
-    /// What the backend failed at, if it did.
+    /// Returns the failure of the backend, if it failed.
     fn of_backend(&self) -> Option<&CloseReason> {
         match self {
             Self::Attempt(reason) => Some(reason),

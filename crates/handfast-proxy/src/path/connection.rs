@@ -14,14 +14,14 @@ use crate::path::account::Account;
 use crate::worker::waiting_client::check_phase;
 use handfast_observe::reason::{CloseReason, Step};
 
-/// A client's connection: what every step needs of it.
+/// A client's connection: the state that every step needs.
 #[derive(Debug)]
 pub(crate) struct Connection<R: Runtime> {
     /// Counts it as ended, once, whatever becomes of its task.
     pub(crate) account: Account,
-    /// When the client was accepted …
+    /// Time at which the client was accepted …
     pub(crate) accepted: Moment,
-    /// … and when the relay must have begun. Absolute: nothing extends or clears it.
+    /// … and the deadline for the start of the relay. Absolute: nothing extends or clears it.
     pub(crate) deadline: Moment,
     /// Time of the last byte that moved in the relay.
     pub(crate) progress: Moment,

@@ -244,7 +244,7 @@ fn signer<R: Runtime>(thread: &WorkerContext, is_expensive: impl FnOnce() -> boo
     R::uses_signer(rule).then_some(signer)
 }
 
-/// What speaks against a client before anything is computed for it.
+/// Returns the reason to refuse a client before anything is computed for it, if there is one.
 fn objection(server: &Server, hello: &ClientHello) -> Option<Objection> {
     // An address is no name, and is passed over as RFC 6066 §3 says; anything else that is not one is refused, because
     // rustls might read it as some name and serve it by rules that were not chosen for that.

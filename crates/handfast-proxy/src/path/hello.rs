@@ -92,7 +92,7 @@ fn note_redirect<R: Runtime>(connection: &mut Connection<R>, received: &[u8], he
     record.requests = 1;
 }
 
-/// What bounds the first bytes, and what becomes of those that are no TLS.
+/// Limits on the first bytes, and the handling of those that are not TLS.
 struct Limits<'a> {
     hello: usize,
     plain_http: PlainHttp,
@@ -161,7 +161,7 @@ pub(super) fn receive<S: Socket>(
     }
 }
 
-/// What the received bytes are; `Some` when the hello is whole.
+/// Parses the received bytes; `Some` when the hello is whole.
 fn look<S: Socket>(
     client: &mut Leg<S>,
     received: &[u8],

@@ -23,7 +23,7 @@ use crate::worker::services::Chosen;
 pub(super) struct Requests {
     pub(super) http: Rc<ThreadHttp>,
     pub(super) chosen: Chosen,
-    /// What came with its handshake.
+    /// Bytes that came with its handshake.
     pub(super) first: Vec<u8>,
 }
 

@@ -1,4 +1,4 @@
-//! What comes between accept and hello where clients ask for TLS inside another protocol (`starttls`), and the greetings that this takes
+//! Dialogue between accept and hello with clients that ask for TLS inside another protocol (`starttls`), and the greetings that it takes
 //! from one side or leaves to the other.
 //!
 //! In: an accepted client. Out: one that begins TLS with its next byte, having been answered in its own protocol by
@@ -37,7 +37,7 @@ pub(crate) async fn receive_prelude<R: Runtime>(
     outcome
 }
 
-/// How a backend is reached so that it has greeted as often as the client expects. `first`: the client's first bytes.
+/// Chooses an [`Approach`] by which a backend has greeted as often as the client expects. `first`: the client's first bytes.
 pub(crate) fn align_greetings<'a>(service: &ThreadService, chosen: Chosen, first: &'a [u8]) -> Approach<'a> {
     let (first, greeting) = match (&service.prelude, service.backend_prelude(chosen)) {
         (Prelude::Standard { protocol, .. }, before_tls) if protocol.server_speaks_first() => {

@@ -130,7 +130,7 @@ fn outcome(header: &Header<'_>) -> HeaderOutcome {
     }
 }
 
-/// What came in a header's place.
+/// Describes the bytes that came in a header's place.
 fn instead(received: &[u8]) -> String {
     match sort(received) {
         Sorted::Foreign(foreign) => format!("it sent {foreign}"),

@@ -14,7 +14,7 @@ use handfast_config::model::SentCertificate;
 use handfast_leg::runtime::Runtime;
 use handfast_observe::record::Record;
 
-/// What the process that starts programs receives: programs learn whose certificate the client has.
+/// Version and certificate of the header for the process that starts programs: programs receive the client's certificate.
 const TO_PROGRAMS: (Version, SentCertificate) = (Version::V2, SentCertificate::Der);
 
 /// The header for this connection's backends that listen; empty where none is sent.
@@ -186,7 +186,7 @@ mod tests {
         }
     }
 
-    /// What a backend reads of the TLS part: bits, the verdict, and the values.
+    /// Returns the TLS part as a backend reads it: bits, the verdict, and the values.
     fn read(
         tls: &Agreed,
         certificate: Option<&[u8]>,

@@ -2,8 +2,8 @@
 //!
 //! In: a leg to the client and one to the backend. Out: why it ended; the legs are for `close.rs`.
 //!
-//! How bytes go from one leg to the other is in `handfast-leg`. Here is what a connection adds to that: whose turn it is,
-//! how long silence may last, what is counted, and what a broken leg means.
+//! `handfast-leg` moves bytes from one leg to the other. This file adds what a connection needs: whose turn it is, timeouts for silence,
+//! counters, and the meaning of a broken leg.
 
 mod delivered;
 
@@ -29,13 +29,13 @@ use handfast_observe::reason::{CloseReason, Side, Step};
 const ROUNDS: u32 = 16;
 /// Limit for what a client sent before it was gone, while its backend takes nothing.
 const LEAVING: Duration = Duration::from_secs(1);
-/// How long tickets wait for the first data to ride on.
+/// Time for which tickets wait for the first data, to be sent with it.
 pub(super) const TICKET_DELAY: Duration = Duration::from_millis(5);
 /// Wake-ups in a row that move nothing are spinning from here on. A few happen: the kernel announces an end that was
 /// read already, or names are resolved again.
 const IN_VAIN: u32 = 64;
-/// When a connection has proved not to be a short one, and its backend's socket gets the options that only matter
-/// from then on: keep-alive and the user timeout.
+/// Age at which a connection is no longer a short one. Its backend's socket gets the options that only matter from then on: keep-alive and
+/// the user timeout.
 const SETTLED: Duration = Duration::from_secs(1);
 
 /// A relay at work: what it adds to the two legs.
@@ -51,9 +51,9 @@ pub(crate) struct Relay {
     received_at_end: u64,
     /// The socket options of longer connections are set.
     is_settled: bool,
-    /// When it was last looked whether the client has acknowledged everything …
+    /// Time of the last check that the client has acknowledged everything …
     looked: Moment,
-    /// … and the bytes that it had not, then.
+    /// … and the number of bytes that it had not, then.
     unacknowledged: u32,
     began: Moment,
 }
@@ -249,7 +249,7 @@ impl Relay {
         self.asked != Moment::NEVER
     }
 
-    /// What a broken leg means for the connection.
+    /// Returns the close reason for a broken leg.
     fn reason<S: Socket>(&self, parts: &Parts<'_, S>, broken: &Broken) -> CloseReason {
         self.judge(parts, broken).unwrap_or_else(|| CloseReason::broken(Step::Relay, broken))
     }
@@ -330,10 +330,10 @@ impl Relay {
         first
     }
 
-    /// What a limit that has passed means: an end, unless it turns out that the client is still receiving.
+    /// Handles a limit that has passed: the connection ends, unless the client turns out to be still receiving.
     ///
-    /// The kernel does not say at its FIN whether a backend has closed or may still be sent to; a reset would tell, but
-    /// comes only when something is sent. So its end is waited for by the clock.
+    /// At its FIN the kernel does not show if a backend has closed or may still be sent to. A reset would show it, but comes only when
+    /// something is sent. So the end of the connection is left to the clock.
     fn limit_reached<S: Socket>(
         &mut self,
         parts: &mut Parts<'_, S>,
@@ -362,7 +362,7 @@ impl Relay {
     }
 }
 
-/// When something is to be done even if no socket becomes ready: what waits for company goes alone.
+/// Returns the time of the next action without a ready socket: bytes that were held back to be sent with others are then sent alone.
 fn alarm<S: Socket>(client: &Leg<S>, backend: &Leg<S>) -> Moment {
     client.held_until().min(backend.held_until())
 }

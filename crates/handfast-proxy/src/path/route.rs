@@ -19,8 +19,8 @@ pub(crate) fn choose<R: Runtime>(connection: &mut Connection<R>, hello: &ClientH
     Chosen { route, failed: false }
 }
 
-/// What the handshake has changed about it: a client whose certificate failed, and who was not refused for that, is served
-/// by the backends for such clients and by no others.
+/// Updates the choice after the handshake: a client whose certificate failed, but that was not refused for it, is served by the backends
+/// for such clients and by no others.
 pub(crate) fn after_handshake(chosen: Chosen, agreed: &Agreed) -> Chosen {
     Chosen { failed: matches!(agreed.verdict.as_deref(), Some(Verdict::Failed { .. })), ..chosen }
 }

@@ -37,7 +37,7 @@ impl<S: Socket + Debug + 'static> Backend<S> {
         either!(self, backend => &backend.in_use)
     }
 
-    /// Whether its connection has served a request before.
+    /// Returns true if its connection has served a request before.
     pub(crate) fn is_reused(&self) -> bool {
         either!(self, backend => backend.is_reused())
     }
@@ -75,7 +75,7 @@ impl<S: Socket + Debug + 'static> Backend<S> {
         }
     }
 
-    /// Whether nothing more comes from it.
+    /// Returns true if nothing more comes from it.
     pub(crate) fn is_over(&self) -> bool {
         match self {
             Self::Http1(backend) => backend.leg.has_ended(),
@@ -83,7 +83,7 @@ impl<S: Socket + Debug + 'static> Backend<S> {
         }
     }
 
-    /// Whether the stream of its response ended with the head. In HTTP/1 the head alone says what follows.
+    /// Returns true if the stream of its response ended with the head. In HTTP/1 the head alone announces what follows.
     pub(crate) fn ended_with_its_head(&self) -> bool {
         match self {
             Self::Http1(_) => false,
@@ -96,14 +96,14 @@ impl<S: Socket + Debug + 'static> Backend<S> {
         either!(self, backend => backend.begin_content(head, framing, limits));
     }
 
-    /// What follows in both directions is of another protocol.
+    /// Switches both directions to another protocol.
     pub(crate) fn begin_tunnel(&mut self, head: usize, limits: &HeadLimits) {
         if let Self::Http1(backend) = self {
             backend.begin_tunnel(head, limits);
         }
     }
 
-    /// Whether what was put waits for the backend to take it.
+    /// Returns true if bytes that were put wait for the backend to take them.
     pub(crate) fn is_full(&self) -> bool {
         match self {
             Self::Http1(backend) => backend.leg.is_full(),
@@ -111,7 +111,7 @@ impl<S: Socket + Debug + 'static> Backend<S> {
         }
     }
 
-    /// Whether [`Backend::collect_heads`] will tell why it takes no more, or what it has answered: a stream that was reset.
+    /// Returns true if [`Backend::collect_heads`] will report why the backend takes no more, or its response: its stream was reset.
     pub(crate) fn says_why(&self) -> bool {
         match self {
             Self::Http1(_) => false,
@@ -119,7 +119,7 @@ impl<S: Socket + Debug + 'static> Backend<S> {
         }
     }
 
-    /// Whether it has refused the request before it did anything with it, and has not received its trailers.
+    /// Returns true if it has refused the request before it processed any of it, and has not received its trailers.
     pub(crate) fn has_refused(&self) -> bool {
         match self {
             Self::Http1(_) => false,

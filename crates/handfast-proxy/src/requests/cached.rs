@@ -35,7 +35,7 @@ use fetch::{Came, Fetch, Order};
 use send::Prepared;
 use text::{conditional, now_ms};
 
-/// How often a request waits for another one, whose response turns out to be for others.
+/// Number of times that a request waits for another one, if the other response cannot be shared.
 const MOST_WAITS: u32 = 3;
 
 /// Serves a request through the cache.
@@ -72,7 +72,7 @@ struct Cached<'a> {
     asked: Arc<OwnedRequest>,
 }
 
-/// What is done next.
+/// Next step of a request.
 enum Next {
     /// This is sent. What is stored is [revalidated](Cached::revalidate) beside it where the rules demand it.
     Send(Hit, Prepared),

@@ -1,4 +1,4 @@
-//! What an exchange needs of its client, in either version.
+//! Interface between an exchange and its client, in either version.
 
 pub(crate) mod discarding;
 pub(crate) mod h1_client;
@@ -26,13 +26,13 @@ pub(crate) trait Client: Source + Sink + Cancellation {
         output: &mut Output<'_>,
     );
 
-    /// Whether its connection can carry another request after this response.
+    /// Returns true if its connection can carry another request after this response.
     fn keeps_open(&self, request: &Request, response: &ResponseHead<'_>) -> bool;
 
-    /// Whether a changed protocol is carried as bytes of its connection.
+    /// Returns true if a changed protocol is carried as bytes of its connection.
     fn can_tunnel(&self) -> bool;
 
-    /// Whether a response that has begun goes on elsewhere.
+    /// Returns true if another task carries on with a response that has begun.
     fn hands_over(&self) -> bool {
         false
     }
@@ -48,18 +48,18 @@ pub(crate) trait Client: Source + Sink + Cancellation {
         (self.received(), self.sent())
     }
 
-    /// Whether what was put waits for the client to take it.
+    /// Returns true if bytes that were put wait for the client to take them.
     fn is_full(&self) -> bool;
 
     /// **Errors**: it is gone.
     fn check(&mut self) -> Result<(), Fault>;
 }
 
-/// What follows a head.
+/// Facts about the message after its head.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct After {
-    /// Whether the client's connection can carry another request.
+    /// True if the client's connection can carry another request.
     pub(crate) keeps_open: bool,
-    /// Whether it is known that no content comes.
+    /// True if it is known that no content follows.
     pub(crate) is_over: bool,
 }

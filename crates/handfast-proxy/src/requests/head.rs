@@ -1,4 +1,4 @@
-//! What all layers of requests share: heads of HTTP/2 as text, content and where it goes, reasons of failures and refusals.
+//! Parts that all layers of requests share: heads of HTTP/2 as text, sources and sinks of content, reasons of failures and refusals.
 
 pub(crate) mod content;
 pub(crate) mod copy;

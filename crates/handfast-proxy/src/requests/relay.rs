@@ -35,14 +35,14 @@ use crate::requests::relay::send_answer::wait;
 use crate::requests::relay::upstream::{Upstream, policy};
 use crate::worker::http::SLOW_WINDOW;
 
-/// How long the content of a request with `Expect: 100-continue` waits for the backend's word (RFC 9110 §10.1.1).
+/// Time for which the content of a request with `Expect: 100-continue` waits for the backend's response (RFC 9110 §10.1.1).
 const CONTINUE: Duration = Duration::from_secs(1);
 /// Rounds that one exchange may go on before the others of its thread.
 pub(crate) const ROUNDS: u32 = 16;
-/// How long one exchange may go on before the others of its thread: content can come in many small pieces.
+/// Time that one exchange may go on before the others of its thread: content can come in many small pieces.
 const TURN: Duration = Duration::from_millis(2);
 
-/// How an exchange ended.
+/// Outcome of an exchange.
 pub(crate) enum Outcome<S: Socket> {
     /// The client's connection can carry another one.
     KeepOpen,
@@ -90,17 +90,17 @@ pub(crate) struct Exchange<'a, S: Socket> {
     is_tunnel: bool,
     /// … or content of its stream.
     is_stream_tunnel: bool,
-    /// Until when the content of the request waits.
+    /// End of the wait of the request's content.
     content_waits: Option<Moment>,
     connected: Moment,
-    /// When the request was last sent something of; interim responses do not count.
+    /// Time at which bytes of the request were last sent; interim responses do not count.
     asked: Moment,
-    /// When content last moved; when the present window of [`SLOW_WINDOW`] began, and the bytes that had moved then.
+    /// Time at which content last moved; start of the present window of [`SLOW_WINDOW`], and the bytes that had moved then.
     progress: Moment,
     window: (Moment, u64),
 }
 
-/// Whether the response asks for the authentication of its connection.
+/// Returns true if the response asks for the authentication of its connection.
 fn is_about_the_connection(head: &ResponseHead<'_>) -> bool {
     let name = match head.status {
         401 => "www-authenticate",
@@ -151,7 +151,7 @@ impl<'a, S: Socket + std::fmt::Debug + 'static> Exchange<'a, S> {
         }
     }
 
-    /// What is left of a response, for a request of the proxy's own that takes it.
+    /// Returns the rest of a response, for a request of the proxy itself that takes it.
     pub(crate) fn into_rest(self) -> Rest<S> {
         let Self { backend, identity, backend_stays, is_tied, connected, .. } = self;
         Rest { backend, identity, backend_stays, is_tied, connected }
@@ -179,7 +179,7 @@ impl<'a, S: Socket + std::fmt::Debug + 'static> Exchange<'a, S> {
         }
     }
 
-    /// Whether a final response has begun.
+    /// Returns true if a final response has begun.
     pub(crate) fn has_begun(&self) -> bool {
         self.has_begun
     }
@@ -389,7 +389,7 @@ impl<'a, S: Socket + std::fmt::Debug + 'static> Exchange<'a, S> {
         Ok(true)
     }
 
-    /// Whether the status counts for the health of the backend.
+    /// Counts a status that indicates a failure of the backend, if the service counts those.
     fn judge(&self, head: &ResponseHead<'_>, now: Moment) {
         let http = &self.connection.http.model;
         if (http.count_failures || http.failure_ratio.is_some()) && head.status >= 500 {
@@ -447,7 +447,7 @@ impl<'a, S: Socket + std::fmt::Debug + 'static> Exchange<'a, S> {
         Ok(())
     }
 
-    /// Whether another backend, or another connection, may be asked: nothing of a response has come, and nothing that is done twice.
+    /// Returns true if another backend or connection may be tried: no byte of a response has come, and no action would be done twice.
     pub(crate) fn can_retry(&self, client: &impl Client, fault: &Fault) -> bool {
         let is_lost = matches!(fault.reason.cause, Cause::Socket(_) | Cause::Truncated);
         let is_repeatable = self.backend.is_reused() && self.request.is_idempotent && is_lost;

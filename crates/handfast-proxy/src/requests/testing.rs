@@ -1,4 +1,4 @@
-//! What unit tests of requests share: the connection of a client, whose service is configured as text, and a leg over memory.
+//! Parts that unit tests of requests share: the connection of a client, whose service is configured as text, and a leg over memory.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -138,14 +138,14 @@ impl Fixture {
         self.try_request(text).unwrap_or_else(|refused| panic!("{refused:?}"))
     }
 
-    /// What a backend receives for it, without the empty line at the end.
+    /// Returns the head that a backend receives for it, without the empty line at the end.
     pub(crate) fn forwarded(&self, text: &str) -> String {
         let request = self.request(text);
         let text = String::from_utf8(request.head.clone()).expect("the tests send text");
         text.strip_suffix("\r\n\r\n").expect("a whole head").to_owned()
     }
 
-    /// What is counted of requests so far.
+    /// Returns the counters of requests so far.
     pub(crate) fn counted(&self) -> RequestSnapshot {
         self.registry.snapshot().services.swap_remove(0).requests.expect("there was a request")
     }

@@ -32,9 +32,9 @@ pub(crate) struct Built {
     /// The state; `None` when the report has errors.
     pub(crate) state: Option<State>,
     pub(crate) report: Report,
-    /// Whether looking again in a moment may help: a file is being written.
+    /// True if another attempt in a moment may help: a file is being written.
     pub(crate) may_be_half_written: bool,
-    /// The files as they were read, so that the same failure is not found again and again.
+    /// The files as they were read, so that the same failure is not found repeatedly.
     pub(crate) files: Vec<(PathBuf, FileStamp)>,
 }
 
@@ -90,7 +90,7 @@ pub(crate) fn build(
     Built { state, report, may_be_half_written, files }
 }
 
-/// What the services of a state share while it is made: the report, the files read so far, and what is read once for all.
+/// Data that the services of a state share while it is made: the report, the files read so far, and files that are read once for all.
 pub(super) struct BuildContext<'a, 'p> {
     pub(super) report: Report,
     pub(super) files: Vec<(PathBuf, FileStamp)>,
@@ -103,7 +103,7 @@ pub(super) struct BuildContext<'a, 'p> {
     /// Revocation lists that need not be read again.
     pub(super) lists: KnownLists,
     pub(super) keep_removed: Duration,
-    /// Whether no private key may be in this process.
+    /// True if no private key may be in this process.
     pub(super) keys_apart: bool,
     pub(super) known_keys: Arc<Lists>,
     pub(super) carried: &'a mut CarriedOver,

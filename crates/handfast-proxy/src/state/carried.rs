@@ -1,5 +1,5 @@
-//! What is carried from each state to the next: ticket keys (one ring for each combination of file, rotation and lifetime), the throwaway
-//! certificate, the built-in backend, the sockets of programs.
+//! Data that is carried from each state to the next: ticket keys (one ring for each combination of file, rotation and lifetime), the
+//! throwaway certificate, the built-in backend, the sockets of programs.
 
 #![expect(
     clippy::disallowed_types,
@@ -25,14 +25,14 @@ use handfast_config::model::{CertificateEntry, Config, Tickets};
 use handfast_process::key_process::KeyProcess;
 use handfast_process::privileges::ServiceUser;
 
-/// What outlives the states of a process, and each new one is made with.
+/// Data that outlives the states of a process, and from which each new one is made.
 #[derive(Debug, Default)]
 pub(crate) struct CarriedOver {
     pub(crate) rings: KeyRings,
     pub(crate) throwaway: Option<Arc<Throwaway>>,
     pub(crate) own_targets: OwnTargets,
     pub(crate) threads: usize,
-    /// Who holds the private keys, when it is another process.
+    /// Key process that holds the private keys; `None`: this process holds them.
     pub(crate) keys: Option<Arc<KeyProcess>>,
     /// For cookies whose secret is in no file.
     pub(crate) sticky_key: Option<HashKey>,
@@ -41,7 +41,7 @@ pub(crate) struct CarriedOver {
 }
 
 impl CarriedOver {
-    /// Who reads files with keys, when it is not this process.
+    /// Returns the process that reads files with keys; `None`: this one does.
     pub(crate) fn holder(&self) -> Option<Arc<dyn Holder>> {
         self.keys.as_ref().map(|keys| Arc::clone(keys) as _)
     }
@@ -123,7 +123,7 @@ fn write_aside(path: &Path, text: &str) -> io::Result<()> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct RingId(usize);
 
-/// What makes two services use the same keys: source, rotation and lifetime.
+/// Settings that make two services use the same keys: source, rotation and lifetime.
 type RingIdentity = (KeySource, Duration, Duration);
 
 /// Keys that were in the memory of the process before this one.
@@ -271,7 +271,7 @@ impl KeyRings {
         }
     }
 
-    /// When to refresh next; `None` without any keys.
+    /// Returns the time of the next refresh; `None` without any keys.
     pub(crate) fn next_refresh(&self) -> Option<SystemTime> {
         self.rings.iter().map(|(_, keys)| keys.next_refresh()).min()
     }
@@ -288,7 +288,7 @@ mod tests {
         Tickets { per_handshake: 1, key_source, rotate: hour, lifetime: 2 * hour }
     }
 
-    /// What a process has that was given these keys, by where its service keeps them.
+    /// Returns the number of given keys that a process keeps, by the key source of its service.
     fn same_keys(before: &KeyRings, now: Option<&Tag>, source: KeySource) -> usize {
         let mut after = KeyRings::with(before.to_give(), now.cloned(), ServiceUser::default());
         let known = before.rings[0].1.to_give().expect("they are in memory");

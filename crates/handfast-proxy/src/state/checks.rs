@@ -1,4 +1,4 @@
-//! Which backends of a state are checked, and how.
+//! Health checks of the backends of a state.
 
 use std::sync::Arc;
 

@@ -16,7 +16,7 @@ const NAMES: usize = 3;
 #[derive(Debug, Default)]
 pub(crate) struct Report {
     pub(crate) errors: Vec<String>,
-    /// What an operator wants to know all the same.
+    /// Problems that do not keep the state from being served.
     pub(crate) warnings: Vec<String>,
     /// Files that were left out, and what is served instead: a state was made without them.
     pub(crate) left_out: Vec<String>,

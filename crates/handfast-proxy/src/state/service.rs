@@ -36,7 +36,7 @@ use handfast_config::model::{
     RouteTls, Service, Sticky, each_once,
 };
 
-/// What a service needs where TLS ends here; nothing where it does not.
+/// Parts of a service whose TLS ends here; empty for another one.
 #[derive(Debug, Default)]
 struct Termination {
     ring: Option<(RingId, Arc<KeySet>)>,
@@ -131,7 +131,7 @@ impl<'b, 'a, 'p> ServiceBuilder<'b, 'a, 'p> {
         }
     }
 
-    /// Whether this machine, and the user that this process is, can dial from where the service says.
+    /// Checks that this machine, and the user of this process, can dial from the configured source addresses.
     fn source(&mut self) {
         let name = &self.model.name;
         match &self.model.source {
@@ -158,7 +158,7 @@ impl<'b, 'a, 'p> ServiceBuilder<'b, 'a, 'p> {
         }
     }
 
-    /// What a service needs where TLS ends here; the settings go to the routes.
+    /// Makes the parts of a service whose TLS ends here; the settings go to the routes.
     fn termination(&mut self, tls: &model::Tls, routes: &mut [RouteState]) -> Option<Termination> {
         // Without a certificate the rest is looked at all the same: everything that is wrong is said at once, and what the report
         // has of this keeps it from being served.
@@ -255,7 +255,7 @@ impl<'b, 'a, 'p> ServiceBuilder<'b, 'a, 'p> {
         sources
     }
 
-    /// What is served on although its file cannot be used; said here.
+    /// Keeps certificates in use whose file cannot be used, and reports them.
     fn keep(&mut self, loaded: &mut load::Loaded, sources: &[Source], before: &ServiceState) -> Kept {
         let known = Before {
             sources: &before.sources,
@@ -384,7 +384,7 @@ impl<'b, 'a, 'p> ServiceBuilder<'b, 'a, 'p> {
     }
 }
 
-/// What requests must meet, with the users of files.
+/// Makes the conditions of requests, with the users of files.
 impl ServiceBuilder<'_, '_, '_> {
     /// `None` where a file of users cannot be used.
     fn gates(&mut self) -> Option<Gates> {

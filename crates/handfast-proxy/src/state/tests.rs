@@ -1,4 +1,4 @@
-//! What sandbox and key process must reach: a path that is missing there fails only at a later reload.
+//! Paths that sandbox and key process must reach: a path that is missing there fails only at a later reload.
 
 mod examples;
 

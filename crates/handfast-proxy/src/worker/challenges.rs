@@ -14,16 +14,16 @@ use handfast_tls::ticket::KeySet;
 use handfast_wire::ClientHello;
 use tokio::sync::mpsc::Sender;
 
-/// Where the file of HTTP-01 is (RFC 8555 §8.3).
+/// Folder of the file of HTTP-01 (RFC 8555 §8.3).
 const FOLDER: &[u8] = b"/.well-known/acme-challenge/";
-/// What a client that validates TLS-ALPN-01 offers, and nothing else (RFC 8737 §4).
+/// Only protocol that a client offers to validate TLS-ALPN-01 (RFC 8737 §4).
 const PROTOCOL: &[u8] = b"acme-tls/1";
 
 /// Challenges for every thread. The sender is dropped by each of them once it answers by these.
 #[derive(Clone, Debug)]
 pub(crate) struct Challenges {
     answers: Arc<Answers>,
-    /// What a server for each certificate is made of: a worker can open no file, which some of this needs.
+    /// Settings of the server for each certificate: a worker can open no file, which some of this needs.
     settings: Arc<HashMap<Box<str>, ServerSettings>>,
     /// Dropped with the last copy.
     _installed: Sender<Infallible>,
@@ -65,7 +65,7 @@ impl ThreadChallenges {
         self.answers.files.get(token).map(AsRef::as_ref)
     }
 
-    /// Whether any file can be asked for.
+    /// Returns true if any file can be requested.
     pub(crate) fn has_files(&self) -> bool {
         !self.answers.files.is_empty()
     }

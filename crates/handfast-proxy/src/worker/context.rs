@@ -1,4 +1,4 @@
-//! What one worker thread owns: buffers for all its connections, its counters and log, the state it serves by.
+//! State that one worker thread owns: buffers for all its connections, its counters and log, the state that it serves.
 //!
 //! In: what the control thread sends. Out: borrowed by the path; only counters are shared with other threads.
 
@@ -40,7 +40,7 @@ pub(crate) enum Successor {
     HandedOver(Arc<HashSet<ListenerId>>),
 }
 
-/// How far a stop has come.
+/// Progress of a stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WorkerPhase {
     /// Connections are accepted.
@@ -56,7 +56,7 @@ pub(crate) enum WorkerPhase {
 pub(crate) struct HttpBuffers {
     /// Fields of the head that is parsed.
     pub(crate) fields: Vec<Field>,
-    /// What is sent next: a head, and content with its framing.
+    /// Bytes to send next: a head, and content with its framing.
     pub(crate) out: Vec<u8>,
     /// Buffers for heads that have not come whole, given back when they are empty.
     pub(crate) spare: Vec<Vec<u8>>,
@@ -83,7 +83,7 @@ pub(crate) struct WorkerContext {
     pub(crate) buffers: RefCell<HttpBuffers>,
     /// Connections to backends between two requests.
     pub(crate) pool: Pool,
-    /// When a connection that has been open for a while carried bytes last.
+    /// Time at which a connection that has been open for a while last carried bytes.
     carried: Cell<Option<Moment>>,
     /// `None` where no thread could be started for it.
     pub(crate) signer: Option<Signer>,
@@ -147,12 +147,12 @@ impl WorkerContext {
         }
     }
 
-    /// Whether an older connection carried bytes a moment ago: new handshakes may delay it.
+    /// Returns true if an older connection carried bytes a moment ago: new handshakes may delay it.
     pub(crate) fn has_carried(&self, now: Moment) -> bool {
         self.carried.get().is_some_and(|last| now.since(last) < A_WHILE)
     }
 
-    /// Whether private keys are in another process that does not answer now.
+    /// Returns true if private keys are in another process that does not answer now.
     pub(crate) fn key_process_is_unresponsive(&self) -> bool {
         self.key_process.as_ref().is_some_and(|health| health.is_unresponsive())
     }
@@ -171,7 +171,7 @@ impl WorkerContext {
         *self.challenges.borrow_mut() = Rc::new(challenges);
     }
 
-    /// Whether the service is still configured, in whichever version.
+    /// Returns true if the service is still configured, in whichever version.
     pub(crate) fn has_service(&self, service: &ThreadService) -> bool {
         self.present(service).is_some()
     }
@@ -200,7 +200,7 @@ impl WorkerContext {
         self.pool.keep_only(self.state().uses(), &mut self.scratch.borrow_mut());
     }
 
-    /// Whether a connection that this service has used can be of use to others: a service of an older configuration may have other backends.
+    /// Returns true if other requests can use a connection of this service: a service of an older configuration may have other backends.
     pub(crate) fn uses(&self, identity: &Identity, service: &ThreadService) -> bool {
         let is_present = service.generation == self.state.borrow().shared.generation;
         is_present || self.present(service).is_some_and(|present| present.uses(identity))
@@ -235,7 +235,7 @@ impl WorkerContext {
         !matches!(*self.after.borrow(), Successor::Nobody)
     }
 
-    /// Whether another process has the very sockets of this listener.
+    /// Returns true if another process has the very sockets of this listener.
     pub(crate) fn is_handed_over(&self, listener: &ListenerId) -> bool {
         matches!(&*self.after.borrow(), Successor::HandedOver(listeners) if listeners.contains(listener))
     }
@@ -246,7 +246,7 @@ impl WorkerContext {
         self.acceptors.borrow().iter().for_each(|task| task.wake());
     }
 
-    /// Whether the present acceptor has to be notified of that; once for each.
+    /// Returns true, once for each acceptor, if the present one has to be notified of that.
     pub(crate) fn stands_alone(&self) -> bool {
         let left = self.stands_alone.get();
         self.stands_alone.set(left.saturating_sub(1));
@@ -298,7 +298,7 @@ impl WorkerContext {
         self.write_log(|log| log.write_request(record));
     }
 
-    /// Whether lines of requests have the client's `Referer` and `User-Agent`.
+    /// Returns true if log lines of requests have the client's `Referer` and `User-Agent`.
     pub(crate) fn logs_client_fields(&self) -> bool {
         self.log.borrow().has_client_fields()
     }

@@ -45,18 +45,18 @@ pub(crate) struct ThreadHttp {
 pub(crate) struct ThreadRequestRoute {
     /// In logs and metrics; `None`: the service itself.
     pub(crate) name: Option<Rc<str>>,
-    /// What is done with its requests.
+    /// Action for its requests.
     pub(crate) action: RouteAction,
     /// The paths that it is for.
     pub(crate) path: Option<PathRule>,
-    /// What it changes; `None`: nothing.
+    /// Changes to its requests and responses; `None` without any.
     pub(crate) rules: Option<Rc<RequestRules>>,
     /// Trailer fields that backends do not get: those that the route sets, removes, or copies from another server.
     pub(crate) dropped_trailers: Rc<[Box<str>]>,
-    /// What its requests must meet first; `None`: nothing.
+    /// Conditions that its requests must meet first; `None` without any.
     pub(crate) gate: Option<Arc<Gate>>,
     pub(crate) limits: RequestLimits,
-    /// How the requests of a client are kept at one backend.
+    /// Stickiness of a client's requests to one backend.
     pub(crate) sticky: Option<Rc<ThreadSticky>>,
     /// The authentication server for its requests.
     pub(crate) auth: Option<ThreadServers>,
@@ -64,7 +64,7 @@ pub(crate) struct ThreadRequestRoute {
     pub(crate) is_for_some: bool,
     /// The cache for its responses.
     pub(crate) cache: Option<Arc<ServiceCache>>,
-    /// Where copies of its requests go.
+    /// Target for copies of its requests.
     pub(crate) mirror: Option<Rc<ThreadMirror>>,
     /// The route of the service that its requests go to; `None`: that of their connection.
     pub(crate) index: Option<usize>,
@@ -259,7 +259,7 @@ impl ThreadHttp {
         self.routes.iter().chain([&self.fallback]).any(|route| route.cache.is_some())
     }
 
-    /// Whether a route asks what a client's certificate contains.
+    /// Returns true if a route has conditions on the content of a client's certificate.
     pub(crate) fn asks_certificates(&self) -> bool {
         let mut gates = self.routes.iter().filter_map(|route| route.gate.as_ref());
         gates.any(|gate| !gate.certificates.is_empty())

@@ -49,7 +49,7 @@ pub(crate) struct ThreadState {
     by_listener: HashMap<ListenerId, Rc<ThreadService>>,
 }
 
-/// What clients of a service speak before TLS.
+/// Dialogue with clients of a service before TLS.
 #[derive(Debug)]
 pub(crate) enum Prelude {
     /// Nothing: TLS, or plain text, begins with the first byte.
@@ -188,9 +188,10 @@ impl ThreadState {
         }
     }
 
-    /// Whether requests to an endpoint, with its TLS, can come from this configuration. An endpoint belongs to one service.
+    /// Returns a test that is true if requests of this configuration can go to an endpoint, with its TLS. An endpoint belongs to one
+    /// service.
     ///
-    /// **Cost**: all endpoints once, then one look for each question.
+    /// **Cost**: all endpoints once, then one look-up for each call.
     pub(crate) fn uses(&self) -> impl Fn(&Identity) -> bool + use<> {
         let endpoints = self.services.iter().flat_map(|service| service.all_endpoints());
         let endpoints: HashSet<*const Endpoint> = endpoints.map(|endpoint| Rc::as_ptr(&endpoint)).collect();
@@ -281,7 +282,7 @@ impl ThreadService {
         self.routes[chosen.route].tls.is_some()
     }
 
-    /// Where the next connection to a backend comes from, for this client.
+    /// Returns the source address of the next connection to a backend, for this client.
     pub(crate) fn source(&self, client: Option<SocketAddr>) -> SourceAddress<'_> {
         self.source.next(client.map(|client| client.ip()), &self.turn)
     }
@@ -295,7 +296,7 @@ impl ThreadService {
         }
     }
 
-    /// What is spoken with the backends of a route before TLS.
+    /// Returns the dialogue with the backends of a route before TLS.
     pub(crate) fn backend_prelude(&self, chosen: Chosen) -> BackendPrelude {
         self.dialler(chosen).map_or(BackendPrelude::None, |dialler| dialler.prelude())
     }
@@ -314,7 +315,7 @@ impl ThreadService {
         &self.routes[chosen.route].rule
     }
 
-    /// Whether its TLS is passed on as it is.
+    /// Returns true if its TLS is passed on as it is.
     pub(crate) fn passes_through(&self, chosen: Chosen) -> bool {
         self.routes[chosen.route].passes_through
     }
@@ -345,7 +346,7 @@ impl ThreadService {
         each_once(all, |backends| Rc::as_ptr(backends))
     }
 
-    /// Whether its requests can use a connection to this endpoint, with this TLS.
+    /// Returns true if its requests can use a connection to this endpoint, with this TLS.
     pub(crate) fn uses(&self, Identity { endpoint, tls }: &Identity) -> bool {
         let is_known = |tls: &Rc<BackendTlsClient>| self.diallers().any(|known| Rc::ptr_eq(known, tls));
         tls.as_ref().is_none_or(is_known)
@@ -378,7 +379,7 @@ impl ThreadService {
         all
     }
 
-    /// Why there is no backend to try; counted.
+    /// Counts a connection without a backend to try, and returns the reason.
     pub(crate) fn no_backend(&self, chosen: Chosen) -> CloseReason {
         let ThreadBackends { list, group } = self.backends_of(chosen);
         group.nothing_to_try();
@@ -453,12 +454,12 @@ fn routes(
     Ok(service.routes.iter().enumerate().map(route).collect())
 }
 
-/// Which settings of its service a client is served by.
+/// Choice of the settings by which a service serves a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Chosen {
     /// The index of its route; 0: the service itself.
     pub(crate) route: usize,
-    /// Whether the client's certificate failed, and the backends are those of such clients (`failed-to`).
+    /// True if the client's certificate failed, and the backends are those of such clients (`failed-to`).
     pub(crate) failed: bool,
 }
 

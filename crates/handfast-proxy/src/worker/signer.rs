@@ -122,7 +122,7 @@ impl JobQueue {
         if queue.ends { None } else { queue.slots.pop_front() }
     }
 
-    /// Whether there is an answer now.
+    /// Answers the work of a slot. Returns false if it was taken back before.
     fn work_on(&self, slot: &Slot) -> bool {
         let found = std::mem::replace(&mut *locked(&slot.state), JobState::Away);
         let is_done = matches!(found, JobState::Waits(_));
@@ -207,7 +207,7 @@ impl Signer {
         true
     }
 
-    /// Whether it has something to do: new work had better wait behind that.
+    /// Returns true if it has work: new work waits behind it.
     pub(crate) fn is_busy(&self) -> bool {
         self.shared.open.load(Ordering::Relaxed) > 0
     }
@@ -246,7 +246,7 @@ pub(crate) struct Pending {
 }
 
 impl Pending {
-    /// What came of it, once it is there.
+    /// Returns the outcome, once there is one.
     ///
     /// **Panics** when computing it has, as if it had been computed here.
     pub(crate) fn take(&self) -> Option<Answered> {

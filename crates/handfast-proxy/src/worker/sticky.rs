@@ -22,7 +22,7 @@ const HASH_BYTES: usize = 16;
 /// Backends whose cookies are kept; names that are resolved again and again could be without end.
 const MOST_KEPT: usize = 10_000;
 
-/// How the clients of a route are kept at their backends.
+/// Stickiness of a route: keeps clients at their backends.
 #[derive(Debug)]
 pub(crate) struct ThreadSticky {
     model: Sticky,
@@ -32,7 +32,7 @@ pub(crate) struct ThreadSticky {
     values: RefCell<HashMap<Rc<str>, Rc<str>>>,
 }
 
-/// What a request says about its backend.
+/// Relation of a request to a backend.
 #[derive(Clone, Debug)]
 pub(crate) enum Affinity {
     /// The route sets a cookie, and the request has this value of it.
@@ -47,7 +47,7 @@ impl ThreadSticky {
         Rc::new(Self { model, key, service: service.into(), values: RefCell::default() })
     }
 
-    /// What a request says about its backend; `None`: nothing, and nothing is to be set.
+    /// Returns the backend affinity of a request; `None`: it has none, and no cookie is to be set.
     pub(crate) fn affinity(self: &Rc<Self>, head: &RequestHead<'_>) -> Option<Box<Affinity>> {
         Some(Box::new(match &self.model {
             Sticky::Cookie { name, .. } => Affinity::Cookie(Rc::clone(self), cookie(head, name)),

@@ -1,4 +1,4 @@
-//! What keeps a start from succeeding, each by itself.
+//! Single problems that keep a start from succeeding.
 
 #![expect(clippy::disallowed_methods, reason = "nobody else reads these files")]
 

@@ -15,11 +15,11 @@ use handfast_process::listeners::{Listeners, Share};
 
 const ADMIN_OFF: &str = "[admin]\nlisten = \"off\"\n";
 
-/// What is served in a test.
+/// State that a test serves.
 struct Served {
     folder: Folder,
     listeners: Listeners,
-    /// What its workers would have.
+    /// Sockets that its workers would have.
     _sockets: Vec<Share>,
     present: Present,
 }
@@ -67,7 +67,7 @@ impl Served {
         self.reload(Scope::Configuration).expect_err("it must not be served")
     }
 
-    /// What is served, in a form that can be compared.
+    /// Returns the served state in a form that can be compared.
     fn facts(&self) -> (u64, usize, ListenerSnapshot, Vec<String>) {
         let state = &self.present.state;
         let kinds = state.certificate_facts(SystemTime::now());
@@ -217,7 +217,7 @@ fn what_is_asked_for_while_one_runs_becomes_one_more() {
     });
 }
 
-/// What a look at the files brings; nothing runs before, and nothing after.
+/// Returns the outcome of comparing the files; nothing runs before, and nothing after.
 async fn looked(reloads: &mut Reloads, served: &Served) -> Outcome {
     reloads.look(|| served.present.clone());
     let outcome = reloads.done().await;

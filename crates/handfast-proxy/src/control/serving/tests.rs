@@ -24,7 +24,7 @@ fn connects(port: u16) -> bool {
     TcpStream::connect_timeout(&address, Duration::from_secs(10)).is_ok()
 }
 
-/// What a start is tried with: a port, and a unix socket, whose file shows what was done.
+/// Fixture of a start: a port, and a unix socket whose file shows the actions.
 struct Scene {
     folder: Folder,
     port: u16,

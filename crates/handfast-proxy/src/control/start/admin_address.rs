@@ -12,7 +12,7 @@ use handfast_process::error::Error as ProcessError;
 use handfast_process::listeners::PassedSocket;
 use handfast_process::privileges::ServiceUser;
 
-/// How soon the admin address is tried again: when it was just given up, and otherwise.
+/// Pauses before the admin address is tried again: if it was just given up, and otherwise.
 const AGAIN: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(250));
 
 /// A Handfast that was just told to stop, and has no connections, has ended within this time.
@@ -66,7 +66,7 @@ impl AdminAddress {
         }
     }
 
-    /// Where it listens by a socket that this process did not make.
+    /// Returns the address if the socket was passed to this process.
     pub(super) fn given(&self) -> Option<Address> {
         match self {
             Self::Bound(listener) if listener.is_given() => listener.address().ok(),
@@ -74,7 +74,7 @@ impl AdminAddress {
         }
     }
 
-    /// Whether another Handfast has it, and shares its other addresses with this one.
+    /// Returns true if another Handfast has it, which shares its other addresses with this one.
     pub(super) fn is_taken(&self) -> bool {
         matches!(self, Self::Taken(..))
     }

@@ -26,7 +26,7 @@ use handfast_net::descriptors::receive_descriptors;
 use handfast_process::trusted_path::{self, Untrusted};
 
 const LOOK: Duration = Duration::from_millis(50);
-/// How long a new process that has ended leaves the running one to give the reason.
+/// Time that the running process has to report the reason after the new process has ended.
 const REASON: Duration = Duration::from_secs(1);
 /// Characters of a text of the running process that are shown.
 const TEXT: usize = 4096;
@@ -40,7 +40,7 @@ const KERNEL_INTERFACES: [i64; 12] = [
 /// The device number of /dev/null: major 1, minor 3 (null(4)).
 const NULL: (u32, u32) = (1, 3);
 
-/// Why the upgrade did not succeed.
+/// Reason why the upgrade did not succeed.
 #[derive(Debug)]
 pub enum UpgradeFailure {
     /// The configuration is wrong, or names no socket: what is wrong with it.
@@ -176,8 +176,8 @@ fn executable(named: Option<&Path>) -> Result<PathBuf, (PathBuf, String)> {
     })
 }
 
-/// Whether root may write its log to what the running process passed: a pipe, a socket, a terminal, /dev/null or a file of a
-/// disk, and not a file by which the kernel takes orders.
+/// Returns true if root may write its log to a descriptor that the running process passed: a pipe, a socket, a terminal, /dev/null or a
+/// file of a disk, and not a file that controls the kernel.
 fn takes_a_log(output: &OwnedFd) -> bool {
     let Ok(found) = fstat(output) else { return false };
     match FileType::from_raw_mode(found.st_mode) {
@@ -218,7 +218,7 @@ struct UpgradeEvent {
     outputs: Vec<OwnedFd>,
 }
 
-/// What the running process answers, until it has had its time.
+/// Answers of the running process, until its deadline.
 struct Answers {
     heard: Receiver<io::Result<UpgradeEvent>>,
     deadline: Instant,

@@ -59,7 +59,7 @@ struct Listener {
 }
 
 impl Listener {
-    /// Whether it has ended. It says nothing itself.
+    /// Returns true if the peer has ended. It sends nothing itself.
     fn is_gone(&self) -> bool {
         let received = recv(&self.stream, &mut [0_u8; 1], RecvFlags::PEEK | RecvFlags::DONTWAIT);
         !matches!(received, Err(rustix::io::Errno::AGAIN))

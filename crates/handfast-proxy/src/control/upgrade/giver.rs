@@ -74,7 +74,7 @@ pub(crate) enum UpgradeEvent {
     },
 }
 
-/// What a process that takes over is given: the offer, and its sockets in the same order.
+/// Data for a process that takes over: the offer, and its sockets in the same order.
 pub(crate) type Offered = (Offer, Vec<Arc<OwnedFd>>);
 
 #[derive(Debug)]
@@ -89,7 +89,7 @@ pub(crate) struct Upgrades {
     logged: Option<io::ErrorKind>,
     under_way: Option<UnderWay>,
     attempts: u64,
-    /// What starts programs from outside of the sandbox; `None`: this thread is not in one.
+    /// Launcher of programs outside of the sandbox; `None`: this thread is not in one.
     launcher: Option<Launcher>,
     counter_sender: Option<CounterSender>,
 }
@@ -152,7 +152,7 @@ impl Upgrades {
         Ok(())
     }
 
-    /// Whether a process is taking over at this moment: what it was given should not change.
+    /// Returns true if a process is taking over at this moment: the data that it received should not change.
     pub(crate) fn is_under_way(&self) -> bool {
         self.under_way.as_ref().is_some_and(|under_way| under_way.taker.is_some())
     }

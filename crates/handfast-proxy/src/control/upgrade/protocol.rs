@@ -76,7 +76,7 @@ pub(crate) enum TakerMessage {
     /// Every one of its workers accepts, from the sockets of these addresses.
     Ready {
         addresses: Vec<Place>,
-        /// Whether it continues from the counters that it is sent.
+        /// True if the new process continues from the counters that it receives.
         #[serde(default)]
         counts: bool,
     },
@@ -120,7 +120,7 @@ pub(crate) struct Offer {
     /// Ticket keys that are in memory alone.
     pub(crate) keys: Vec<Keys>,
     pub(crate) standings: Vec<ServiceStandings>,
-    /// Whether counters are sent afterwards.
+    /// True if counters are sent afterwards.
     #[serde(default)]
     pub(crate) counts: bool,
 }
@@ -140,7 +140,7 @@ pub(crate) struct Socket {
     pub(crate) name: Option<String>,
     /// Its address as it is written in the configuration.
     pub(crate) written: Option<Place>,
-    /// Whether a service manager opened it.
+    /// True if a service manager opened it.
     pub(crate) inherited: bool,
 }
 
@@ -164,7 +164,7 @@ impl std::fmt::Debug for Keys {
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct ServiceStandings {
     pub(crate) service: String,
-    /// What an operator has requested: `drain`, `down`, `up`, by a backend's name.
+    /// States that an operator has requested: `drain`, `down`, `up`, by a backend's name.
     #[serde(rename = "wishes")]
     pub(crate) operator_states: Vec<(String, String)>,
     pub(crate) down: Vec<crate::backends::standing::TransferredStanding>,

@@ -147,10 +147,11 @@ impl Taking {
         }
     }
 
-    /// Says that every worker accepts, from the sockets of these addresses; then the process before this one stops to, and the registry
-    /// counts on from its numbers.
+    /// Reports that every worker accepts, from the sockets of these addresses; then the previous process stops accepting, and the registry
+    /// continues from its counters.
     ///
-    /// When that one is gone by now, this one serves all the same: it has the sockets. **Errors**: it goes on itself, and says why.
+    /// If that process is gone by now, this one serves nevertheless: it has the sockets. **Errors**: the previous process keeps serving,
+    /// for the reason that it reports.
     pub(crate) fn says_ready<'a>(
         self,
         addresses: impl Iterator<Item = &'a Address>,
@@ -181,8 +182,8 @@ fn take_over_failed(path: &Path, why: &str) -> Error {
     Error::failed(format!("take over from the process at {}: {why}", path.display()))
 }
 
-/// Whether a socket can be the one of an address as it is written: port 0 is the kernel's choice, and a unix socket may have been bound under
-/// another name.
+/// Returns true if a socket can be the one of an address as it is written: port 0 is the kernel's choice, and a unix socket may have been
+/// bound under another name.
 fn is_bound_to(written: &Address, bound: &Address) -> bool {
     match (written, bound) {
         (Address::Ip(written), Address::Ip(bound)) => {

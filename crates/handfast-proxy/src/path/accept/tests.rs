@@ -117,7 +117,7 @@ fn state_of(
     Rc::new(ThreadState::new(shared, None, metrics, &Addresses::default(), 0).expect("TLS is set up"))
 }
 
-/// How a client's connection has ended; `None` while it stands.
+/// Returns how a client's connection ended; `None` while it is open.
 fn ended(client: &mut TcpStream) -> Option<ErrorKind> {
     match client.read(&mut [0; 16]) {
         Ok(0) => Some(ErrorKind::UnexpectedEof),
@@ -414,7 +414,7 @@ fn what_stands_in_the_way_is_said_when_it_begins_and_when_it_is_over() {
     is(&["below the limit again"], said(|| back_off.over(&door.thread, &door.id, &listener)));
 }
 
-/// Who waits at a limit is a gauge: it must not stay when the listener is closed.
+/// The number of clients that wait at a limit is a gauge: it must be zero again when the listener is closed.
 #[test]
 fn clients_that_wait_are_counted_while_they_do() {
     let registry = Registry::new();

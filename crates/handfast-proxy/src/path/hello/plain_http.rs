@@ -1,4 +1,4 @@
-//! What a client gets that speaks plain HTTP on a port for TLS: a browser pointed at it with `http://`.
+//! Answers to a client that speaks plain HTTP on a port for TLS: a browser that opens it with `http://`.
 //!
 //! In: the bytes of its request so far. Out: an answer, 400 or a redirect. Nothing of the request is written into the answer
 //! that could end a line.
@@ -12,7 +12,7 @@ use handfast_observe::request_record::{ConnectionFacts, HttpVersion, RequestReco
 use crate::requests::new_id;
 use crate::worker::challenges::ThreadChallenges;
 
-/// What a browser shows.
+/// Text that a browser shows.
 const REFUSED: &str = "This port speaks TLS: use https:// instead of http:// to connect.\n";
 /// Longest place that is redirected to; what is longer is refused.
 const LOCATION: usize = 8 * 1024;

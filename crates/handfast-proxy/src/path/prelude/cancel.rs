@@ -1,7 +1,7 @@
 //! A request to cancel a query of PostgreSQL, which a client sends on a separate connection, before TLS.
 //!
-//! In: the request. Out: why the connection ends. The request carries the key that a server gave to the connection whose query it is about.
-//! Which of several backends that was is not in it, so each of them gets it; the others do not have the key and ignore it.
+//! In: the request. Out: the close reason. The request carries the key that a server gave to the connection whose query it is about. It
+//! does not name one of several backends, so each of them gets it; the others do not have the key and ignore it.
 
 use std::rc::Rc;
 

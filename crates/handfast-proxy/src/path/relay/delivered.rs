@@ -1,8 +1,8 @@
-//! What a leg's end without close_notify, or its reset, may have cut off.
+//! Data that a leg's end without close_notify, or its reset, may have cut off.
 //!
-//! In: the relay at the moment at which a leg broke. Out: why the connection is aborted. That it is aborted was decided by the leg, and
-//! both peers see an abort, whatever it is called here: a cause that is no failure says that nothing was lost, as far as it can be
-//! seen from here. What never arrived, cannot.
+//! In: the relay at the moment at which a leg broke. Out: the reason of the abort. The leg decided that the connection is aborted, and both
+//! peers see an abort, whatever it is called here: a cause that is no failure means that nothing was lost, as far as it can be seen from
+//! here. Bytes that never arrived cannot be seen.
 
 use handfast_leg::{Broken, Leg, Side as LegSide, Socket, Why};
 use handfast_net::clock::Moment;
@@ -67,7 +67,7 @@ impl Relay {
         }
     }
 
-    /// What of the client's own bytes has not come whole, or has no answer.
+    /// Describes bytes of the client that have not arrived whole, or have no answer; `None` without any.
     fn unserved<S: Socket>(&self, parts: &Parts<'_, S>) -> Option<&'static str> {
         let Parts { account, client, backend, .. } = parts;
         if client.is_in_a_record() {
@@ -128,8 +128,8 @@ impl Relay {
     }
 }
 
-/// What a client has not taken of its answer, but for so many bytes that it may have without having acknowledged them. Tickets that wait for
-/// company are no data.
+/// Describes data of the answer that the client has not taken, beyond `unheard` bytes that it may have without having acknowledged them.
+/// Tickets that are held back are no data.
 fn not_taken<S: Socket>(client: &Leg<S>, unheard: usize) -> Option<&'static str> {
     let waits = client.unsent() > 0 && client.held_until() == Moment::NEVER;
     let untaken = client.sent() > 0 && client.socket().unacknowledged() > own(client) + unheard;
@@ -166,8 +166,8 @@ pub(super) fn refused_login<S: Socket>(
         .flatten()
 }
 
-/// Whether the client's last message has no answer in its protocol: HTTP/2's acknowledgements and GOAWAY, MySQL's COM_QUIT, PostgreSQL's
-/// Terminate, LDAP's unbind.
+/// Returns true if the client's last message has no answer in its protocol: HTTP/2's acknowledgements and GOAWAY, MySQL's COM_QUIT,
+/// PostgreSQL's Terminate, LDAP's unbind.
 fn ends_unanswered(account: &Account) -> bool {
     let protocol = account.record.starttls.or_else(|| account.service.starttls_of_backends());
     let by_alpn = matches!(account.record.tls.alpn.as_deref(), Some("h2" | "postgresql"));

@@ -13,7 +13,7 @@ use handfast_wire::{Peek, peek};
 
 use super::peers::{End, Wire, byte};
 
-/// What becomes of dialling it.
+/// Outcome of dialling it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Dial {
     Stands { after: Duration },
@@ -22,7 +22,7 @@ pub(super) enum Dial {
     Never,
 }
 
-/// What its bytes are made with; the client's are made with the complement.
+/// Seed of its bytes; the client's are made with the complement.
 pub(super) const TAG: u8 = 0x2a;
 
 /// Its TLS, as far as that has come.
@@ -94,27 +94,27 @@ impl Backend {
         Self { end: End::Silent, patient: true, means: 0, breaks_early: false, ..backend }
     }
 
-    /// Whether it accepts and then says nothing for as long as it can.
+    /// Returns true if it accepts and then sends nothing for as long as it can.
     pub(super) fn is_mute(&self) -> bool {
         matches!(self.dial, Dial::Stands { .. }) && self.end == End::Silent && self.means == 0
     }
 
-    /// Whether it completes everything and ends cleanly.
+    /// Returns true if it completes everything and ends cleanly.
     pub(super) fn is_good(&self) -> bool {
         matches!(self.dial, Dial::Stands { .. }) && self.end == End::InOrder && !self.breaks_early
     }
 
-    /// Whether it has received the client's end.
+    /// Returns true if it has received the client's end.
     pub(super) fn saw_clean_end(&self) -> bool {
         if self.tls.is_some() { self.saw_close_notify } else { self.wire.saw_fin() }
     }
 
-    /// Whether it has said that there is no more, as its protocol has it.
+    /// Returns true if it has sent the end of its direction, as its protocol has it.
     pub(super) fn has_ended_cleanly(&self) -> bool {
         if self.tls.is_some() { self.closed } else { self.ended && self.end != End::Reset }
     }
 
-    /// How far its handshake has come, and bytes of TLS that it waits for the rest of.
+    /// Returns whether its handshake is done, and the number of bytes of an incomplete TLS record.
     pub(super) fn handshake(&self) -> Option<(bool, usize)> {
         self.tls.as_ref().map(|tls| (self.is_ready(), tls.incoming.len()))
     }

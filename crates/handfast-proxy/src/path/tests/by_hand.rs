@@ -23,7 +23,7 @@ use play::{Play, SECOND};
 use super::TERMINATES;
 use super::scene::{Reason, Scene};
 
-/// What was counted, by its word.
+/// Returns the counters that are not zero, by their names.
 fn counts(all: BTreeMap<Word, u64>) -> Vec<(&'static str, u64)> {
     let known = all.into_iter().filter(|(_, count)| *count > 0);
     known

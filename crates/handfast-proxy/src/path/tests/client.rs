@@ -12,7 +12,7 @@ use handfast_tls::session::Session;
 use super::backend::TAG;
 use super::peers::{End, Wire, byte};
 
-/// How far it goes before it ends as it means to.
+/// Point up to which it goes before it ends as planned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reach {
     /// Something that is not TLS.
@@ -103,7 +103,7 @@ impl Client {
         }
     }
 
-    /// Whether it shakes hands and then says nothing for as long as it can.
+    /// Returns true if it completes the handshake and then sends nothing for as long as it can.
     pub(super) fn is_mute(&self) -> bool {
         self.reach == Reach::Data && self.end == End::Silent && self.means == 0
     }
@@ -113,13 +113,13 @@ impl Client {
         self.session.as_ref().map_or(0, ClientSession::tickets_received)
     }
 
-    /// Whether it completes everything and ends cleanly; a FIN is an end where there is no TLS.
+    /// Returns true if it completes everything and ends cleanly; a FIN is an end without TLS.
     pub(super) fn is_good(&self) -> bool {
         let in_order = self.end == End::InOrder || (self.session.is_none() && self.end == End::Fin);
         self.reach == Reach::Data && in_order
     }
 
-    /// Whether it has received the backend's end.
+    /// Returns true if it has received the backend's end.
     pub(super) fn saw_clean_end(&self) -> bool {
         if self.session.is_some() { self.saw_close_notify } else { self.wire.saw_fin() }
     }

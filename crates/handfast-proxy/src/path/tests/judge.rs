@@ -1,4 +1,4 @@
-//! What must hold, whatever happened: invariants 3 to 6 of ARCHITECTURE.md, as properties.
+//! Properties that must hold in every schedule: invariants 3 to 6 of ARCHITECTURE.md.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ pub(super) struct Outcome<'a> {
     pub(super) handshake: Duration,
     /// The limit on silence.
     pub(super) idle: Duration,
-    /// Whether a connection to the backend came about.
+    /// True if a connection to the backend was made.
     pub(super) stands: bool,
 }
 

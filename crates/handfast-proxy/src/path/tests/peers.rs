@@ -1,4 +1,4 @@
-//! What both peers share: how bytes come and go in pieces, and what was seen of the end.
+//! Parts that both peers share: the transfer of bytes in pieces, and the end that was seen.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -7,7 +7,7 @@ use std::rc::Rc;
 use handfast_leg::memory::{Closed, Link};
 use handfast_stats::random::Random;
 
-/// How a peer ends its direction, once it has said what it had to say.
+/// End of a peer's direction, once it has sent all its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
     /// In order: close_notify where there is TLS, then FIN.
@@ -46,7 +46,7 @@ impl Wire {
         some > 0
     }
 
-    /// What has come, or a part of it.
+    /// Returns the bytes that have come, or a part of them.
     pub(super) fn come(&mut self, all: bool) -> Vec<u8> {
         let there = self.link.borrow().to_peer.len();
         let some = if all { there } else { self.some(there) };
@@ -54,13 +54,13 @@ impl Wire {
         self.link.borrow_mut().to_peer.drain(..some).collect()
     }
 
-    /// Whether the proxy's socket can be read, can be written, has an end or a reset: what the engine would tell of it.
+    /// Returns the readiness of the proxy's socket: it can be read, can be written, has an end or a reset, as the engine would report it.
     pub(super) fn readiness(&self) -> [bool; 4] {
         let link = self.link.borrow();
         [!link.to_leg.is_empty(), link.to_peer.len() < link.room, link.peer_ended, link.peer_reset]
     }
 
-    /// Whether something has come that was not read.
+    /// Returns true if bytes have come that were not read.
     pub(super) fn has_unread(&self) -> bool {
         !self.link.borrow().to_peer.is_empty()
     }

@@ -42,15 +42,15 @@ const EVENTS: usize = 20_000;
 /// Looks in a row without a change after which no side is going to act by itself.
 const QUIET: u32 = 8;
 
-/// How a connection ended, in the words of the metrics.
+/// Reason why a connection ended, in the words of the metrics.
 pub(super) type Reason = (&'static str, &'static str, &'static str);
 
-/// How the two sides speak.
+/// Use of TLS on the two sides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Mode {
-    /// Whether clients speak TLS.
+    /// True if clients speak TLS.
     pub(super) client_tls: bool,
-    /// Whether the backend does.
+    /// True if the backend speaks TLS.
     pub(super) backend_tls: bool,
 }
 
@@ -70,7 +70,7 @@ impl Mode {
 pub(super) struct Scene {
     thread: Rc<WorkerContext>,
     mode: Mode,
-    /// What the backend answers by, where it speaks TLS.
+    /// TLS server of the backend, if it speaks TLS.
     server: Option<Rc<Server>>,
     registry: Arc<Registry>,
     /// Every end that has been seen.
@@ -132,7 +132,7 @@ impl Scene {
         text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
     }
 
-    /// What a backend with TLS answers by.
+    /// Returns the TLS server of the backend.
     pub(super) fn server(&self) -> &Rc<Server> {
         self.server.as_ref().expect("the backend speaks TLS")
     }
@@ -369,7 +369,7 @@ pub(super) fn session(version: &str) -> ClientSession {
     client(version).connect(false).expect("a session")
 }
 
-/// Who makes such sessions, and keeps their tickets.
+/// Returns a client that makes such sessions, and keeps their tickets.
 pub(super) fn client(version: &str) -> TlsClient {
     let settings = ClientSettings {
         versions: vec![version.to_owned()],

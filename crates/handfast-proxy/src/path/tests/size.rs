@@ -1,4 +1,4 @@
-//! What a connection of ours takes of memory.
+//! Memory of a connection.
 
 use crate::path::Connection;
 use crate::path::serve;

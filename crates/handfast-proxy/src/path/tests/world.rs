@@ -18,18 +18,18 @@ use super::backend::Dial;
 use handfast_config::model::Address;
 use handfast_leg::runtime::{Dialling, Runtime};
 
-/// What the functions of [`Simulated`] look at; set up again for each schedule.
+/// State behind the functions of [`Simulated`]; set up again for each schedule.
 pub(super) struct World {
     pub(super) now: Moment,
-    /// How far it goes on at each look.
+    /// Time by which the clock advances at each reading.
     pub(super) tick: Duration,
     /// Until when the connection waits at most.
     pub(super) deadline: Moment,
-    /// What becomes of the next attempts to dial …
+    /// Outcomes of the next attempts to dial …
     pub(super) dials: VecDeque<Dial>,
     /// … and of all that follow.
     pub(super) dial: Dial,
-    /// Who was dialled, and whether it was going to be spoken to at once.
+    /// Addresses that were dialled, and if bytes were going to be sent to them at once.
     pub(super) dialled: Vec<(String, bool)>,
     pub(super) backend: Rc<RefCell<Link>>,
     pub(super) capricious: Rc<Cell<bool>>,
@@ -48,7 +48,7 @@ pub(super) struct World {
 }
 
 impl World {
-    /// Where nothing has happened yet.
+    /// Returns a world without any event yet.
     pub(super) fn new(
         now: Moment,
         dial: Dial,

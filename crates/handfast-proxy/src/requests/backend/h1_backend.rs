@@ -164,7 +164,7 @@ impl<S: Socket + std::fmt::Debug + 'static> Http1Backend<S> {
         }
     }
 
-    /// Whether it has served a request before.
+    /// Returns true if it has served a request before.
     pub(crate) fn is_reused(&self) -> bool {
         self.served > 0
     }
@@ -174,7 +174,7 @@ impl<S: Socket + std::fmt::Debug + 'static> Http1Backend<S> {
         self.progress = HeadProgress::default();
     }
 
-    /// What follows in both directions is of another protocol.
+    /// Switches both directions to another protocol.
     pub(crate) fn begin_tunnel(&mut self, head: usize, limits: &HeadLimits) {
         self.begin_content(head, Framing::UntilClose, limits);
         self.outgoing = Outgoing::new(Framing::UntilClose);

@@ -58,7 +58,7 @@ impl fmt::Debug for Shared {
 }
 
 impl Shared {
-    /// Whether another request can begin on it now.
+    /// Returns true if another request can begin on it now.
     pub(crate) fn has_room(&self) -> bool {
         let send = self.send.borrow();
         send.as_ref().is_some_and(|send| {
@@ -313,7 +313,7 @@ impl Http2Backend {
         self.progress = HeadProgress::default();
     }
 
-    /// Whether its stream is open and no final response was read.
+    /// Returns true if its stream is open and no final response was read.
     pub(crate) fn awaits_response(&self) -> bool {
         self.response.is_some() || !self.incoming.input.is_empty()
     }

@@ -21,19 +21,19 @@ use crate::requests::decide::request::Request;
 use crate::requests::head::content::{Io, Output, Sink, Source};
 use crate::requests::head::fault::Fault;
 
-/// What a request is fetched for.
+/// Data of a request that is fetched for the cache.
 pub(super) struct Order {
     pub(super) cache: Arc<OpenCache>,
     pub(super) key: Key,
     pub(super) policy: Policy,
     /// The head that was looked up.
     pub(super) asked: Arc<OwnedRequest>,
-    /// What is stored, and stale.
+    /// Stored response, which is stale.
     pub(super) stale: Option<Hit>,
     pub(super) requested_ms: u64,
 }
 
-/// What came of it.
+/// Outcome of the fetch.
 #[derive(Default)]
 pub(super) enum Came {
     /// Nothing yet.
@@ -43,9 +43,9 @@ pub(super) enum Came {
     Passed,
     /// It is stored, or about to be.
     Stored(Hit),
-    /// What was stored is confirmed.
+    /// The stored response is confirmed.
     Confirmed(Hit),
-    /// The backend failed, and what is stored may be served.
+    /// The backend failed, and the stored response may be served.
     StaleOnError(Hit),
     /// The object is large, and the client wants a part of it: it is to be asked for that part alone.
     TooLargeForAPart,

@@ -24,7 +24,7 @@ use crate::worker::http::SLOW_WINDOW;
 /// Bytes that are sent at once.
 const PIECE: usize = 65_536;
 
-/// What a client receives of a hit, and when this was decided, in milliseconds since 1970.
+/// Response to a client for a hit, and the time of the decision, in milliseconds since 1970.
 pub(super) struct Prepared {
     answer: Answer,
     now_ms: u64,
@@ -106,7 +106,7 @@ struct Sending<'a> {
     keeps_open: bool,
 }
 
-/// How far one turn went.
+/// Progress of one turn.
 #[derive(PartialEq, Eq)]
 enum Turn {
     Done,

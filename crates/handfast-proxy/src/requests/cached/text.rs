@@ -8,7 +8,7 @@ use handfast_wire::http1::{
     parse_response, push_field, write_fields, write_request_line,
 };
 
-/// What this proxy wrote itself needs no limits.
+/// Limits for text that this proxy wrote itself: none.
 const ANY: HeadLimits = HeadLimits {
     head: usize::MAX,
     start_line: usize::MAX,

@@ -1,4 +1,4 @@
-//! What takes the place of the client in a request of the proxy's own whose response nobody waits for.
+//! Replacement of the client in a request of the proxy itself whose response is discarded.
 
 use handfast_leg::READ;
 use handfast_observe::reason::CloseReason;

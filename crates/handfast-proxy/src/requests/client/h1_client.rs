@@ -21,7 +21,7 @@ use crate::requests::head::content::{Incoming, Io, Outgoing, Output, Sink, Sourc
 use crate::requests::head::fault::Fault;
 use crate::worker::waiting_client;
 
-/// What a read for a head found.
+/// Outcome of a read for a head.
 #[derive(Debug)]
 pub(crate) enum HeadRead {
     Whole(Box<Request>),
@@ -38,7 +38,7 @@ pub(crate) struct Http1Client<S> {
     pub(crate) incoming: Incoming,
     outgoing: Outgoing,
     progress: HeadProgress,
-    /// When the first byte of the present head came; NEVER between two requests.
+    /// Time of the first byte of the present head; NEVER between two requests.
     pub(crate) head_began: Moment,
     half_close: HalfClose,
 }
@@ -113,7 +113,7 @@ impl<S: Socket> Http1Client<S> {
         outcome
     }
 
-    /// Whether bytes of a request came, and not its whole head.
+    /// Returns true if bytes of a request came, and not its whole head.
     pub(crate) fn is_in_a_head(&self) -> bool {
         self.head_began != Moment::NEVER
     }

@@ -29,7 +29,7 @@ pub(crate) struct Http2Client {
     respond: SendResponse<Bytes>,
     outgoing: StreamOut,
     waker: Waker,
-    /// Why its head could not be sent, to be reported by the next flush.
+    /// Failure to send its head, to be reported by the next flush.
     failed: Option<Fault>,
     has_answered: bool,
 }

@@ -1,4 +1,4 @@
-//! How a request takes part in the cache of its service: its key, and what the rules are for its path.
+//! Part of a request in the cache of its service: its key, and the rules for its path.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ const HEURISTIC_LIMIT: u64 = 86_400;
 /// A larger object is not fetched whole for a client that wants a part of it.
 pub(crate) const WHOLE: u64 = 16 * 1024 * 1024;
 
-/// How a request takes part.
+/// Cache, key and rules for a request.
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub(crate) cache: Arc<ServiceCache>,

@@ -1,4 +1,4 @@
-//! What all requests of a client's connection have in common.
+//! State that all requests of a client's connection share.
 
 use std::cell::{Cell, RefCell, RefMut};
 use std::net::SocketAddr;
@@ -26,7 +26,7 @@ use crate::worker::waiting_client::check_phase;
 /// Time that a client without requests has to end its connection, or to send its last request, where no other process serves it next.
 pub(crate) const GOODBYE: Duration = Duration::from_secs(5);
 
-/// What all requests of a connection have in common.
+/// State that all requests of a connection share.
 #[derive(Clone, Debug)]
 pub(crate) struct HttpConnection {
     pub(crate) thread: Rc<WorkerContext>,
@@ -41,11 +41,11 @@ pub(crate) struct HttpConnection {
     pub(crate) client_certificate: Option<Rc<ShownCertificate>>,
     /// The same certificate in DER, if a route asks what it contains.
     pub(crate) certificate: Option<Rc<[u8]>>,
-    /// Whether the client is a proxy that names its own clients.
+    /// True if the client is a proxy that names its own clients.
     pub(crate) is_trusted: bool,
     /// Of the certificate that the client has seen.
     pub(crate) names: Option<Arc<Names>>,
-    /// Whether TLS has agreed on HTTP/2.
+    /// True if TLS has agreed on HTTP/2.
     pub(crate) is_http2: bool,
     /// The PROXY header for its backends, whose connections serve no other client then; empty: none.
     pub(crate) proxy_header: Vec<u8>,
@@ -64,7 +64,7 @@ pub(crate) fn client_address(client: Option<SocketAddr>) -> Option<Rc<str>> {
     client.map(|client| client.ip().to_canonical().to_string().into())
 }
 
-/// What the requests of a connection add up to.
+/// Totals of the requests of a connection.
 #[derive(Debug, Default)]
 pub(crate) struct Totals {
     /// Those that have a line in the log.
@@ -91,7 +91,7 @@ impl Totals {
     }
 }
 
-/// What it is for, and the connection, whose type depends on the runtime.
+/// Identity and connection, whose type depends on the runtime.
 pub(crate) type TiedConnection = (Identity, Box<dyn pool::Connection>);
 
 /// The thread's buffers, lent until the next wait.
@@ -134,7 +134,8 @@ impl HttpConnection {
         check_phase(&self.thread, step)
     }
 
-    /// Whether no further request is served on its connection: the program stops, the service is gone, or the connection is too old.
+    /// Returns true if no further request is served on its connection: the program stops, the service is gone, or the connection is too
+    /// old.
     pub(crate) fn closes(&self, now: Moment) -> bool {
         let age = self.accepted.deadline(self.service.limits.lifetime);
         self.thread.phase() != WorkerPhase::Serving || !self.thread.has_service(&self.service) || now >= age
@@ -149,7 +150,7 @@ impl HttpConnection {
         if waits_in_vain { drain.min(GOODBYE) } else { drain }
     }
 
-    /// Whether connections to its backends may serve other clients.
+    /// Returns true if connections to its backends may serve other clients.
     pub(crate) fn pools(&self) -> bool {
         self.proxy_header.is_empty() && self.http.model.pool.connections > 0
     }

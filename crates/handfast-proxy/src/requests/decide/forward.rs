@@ -1,4 +1,4 @@
-//! What a backend receives: the head of a request, written by the proxy, with the fields that name the client.
+//! Head of a request for its backend, written by the proxy, with the fields that name the client.
 //!
 //! Fields of the client with these names are removed first; they are continued only if the client is a proxy that is trusted.
 

@@ -1,4 +1,5 @@
-//! What a request of a route must meet before anything else is done with it. A request of a route without such conditions has none of this.
+//! Checks that a request of a route must pass before anything else is done with it. A request of a route without such conditions skips
+//! them.
 //!
 //! In: a request's head, and the gate of its route. Out: nothing, or the response that the client receives instead.
 
@@ -104,7 +105,7 @@ fn ambiguous(detail: &'static str) -> Box<Refusal> {
     Box::new(Refusal::new(400, Side::Client, Cause::AmbiguousPath, detail))
 }
 
-/// Whether a request meets the conditions that need no waiting.
+/// Checks the conditions that need no waiting.
 pub(crate) fn check(gate: &Gate, facts: &RequestFacts<'_>, now: Moment) -> Result<(), Box<Refusal>> {
     if let Some(detail) = gate.refuses(client(facts)) {
         return Err(forbidden(detail));
@@ -147,7 +148,7 @@ fn find_index(http: &ThreadHttp, head: &RequestHead<'_>, path: &[u8], chance: u6
     http.table.find(head.host.name, path, head.method.as_bytes(), has_field(head), drawn)
 }
 
-/// Whether a request has a field with this name, and with this value if one is given.
+/// Returns a test for a request's fields: true if one has this name, and this value if one is given.
 pub(crate) fn has_field<'h>(head: &'h RequestHead<'_>) -> impl Fn(&str, Option<&str>) -> bool + 'h {
     |name, value| {
         let mut values = head.values(name);

@@ -30,38 +30,38 @@ use handfast_config::model::{FixedResponse, Piece, RequestLimits, RouteAction, V
 /// A request whose head was accepted. It is counted from then on, and ends once, whatever becomes of its task.
 #[derive(Debug)]
 pub(crate) struct Request {
-    /// What the backend receives, as HTTP/1 text.
+    /// Head for the backend, as HTTP/1 text.
     pub(crate) head: Vec<u8>,
     pub(crate) action: Action,
     /// The client's version, where it speaks HTTP/1.
     pub(crate) version: Version,
     pub(crate) framing: Framing,
-    /// Whether the client can send another one on its connection.
+    /// True if the client can send another one on its connection.
     pub(crate) keeps_open: bool,
     pub(crate) expects_continue: bool,
-    /// Whether the client wants to change the protocol.
+    /// True if the client requests another protocol.
     pub(crate) wants_upgrade: bool,
     /// The proof that a WebSocket server has read the key that the proxy made; `None`: the client checks its own.
     websocket_accept: Option<String>,
     pub(crate) is_head: bool,
     pub(crate) is_idempotent: bool,
-    /// Whether it authenticates the connection that it comes by, and not itself.
+    /// True if it authenticates the connection that it comes by, and not itself.
     pub(crate) is_about_the_connection: bool,
-    /// Whether errors are reported in the way of gRPC.
+    /// True if errors are reported in the way of gRPC.
     pub(crate) is_grpc: bool,
-    /// Whether the client prefers errors as JSON.
+    /// True if the client prefers errors as JSON.
     pub(crate) wants_json: bool,
-    /// What its route changes in the response; `None`: nothing.
+    /// Response rewrites of the route; `None` without any.
     pub(crate) response_fields: Option<Box<ResponseFields>>,
     /// The route that it takes.
     pub(crate) route: Rc<ThreadRequestRoute>,
     /// Most bytes of its content.
     pub(crate) body_limit: Option<u64>,
-    /// What it says about its backend, where its route asks.
+    /// Affinity to a backend, if its route uses it.
     pub(crate) affinity: Option<Box<Affinity>>,
-    /// How it takes part in the cache of its service.
+    /// Key and rules for the cache of its service.
     pub(crate) cached: Option<Box<Plan>>,
-    /// What is kept of it for the mirror of its route.
+    /// Copy for the mirror of its route.
     pub(crate) copy: Option<Box<Copy>>,
     /// Its place at a backend with `max-requests`.
     pub(crate) slot: Option<Slot>,
@@ -95,7 +95,7 @@ impl From<Fault> for Refused {
     }
 }
 
-/// What is done with a request.
+/// Action for a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
     /// It goes to the backends of this route.
@@ -310,7 +310,7 @@ impl Request {
         &self.route.limits
     }
 
-    /// Whether it has no content.
+    /// Returns true if it has no content.
     pub(crate) fn is_empty(&self) -> bool {
         matches!(self.framing, Framing::None | Framing::Length(0))
     }
@@ -328,7 +328,7 @@ impl Request {
     }
 }
 
-/// What single fields of a request say about it.
+/// Properties of a request that single fields state.
 #[derive(Debug, Default)]
 struct Traits {
     is_about_the_connection: bool,
@@ -366,7 +366,7 @@ fn own_websocket_key<'a>(head: &RequestHead<'a>, protocol: HttpVersion) -> Optio
     head.values("sec-websocket-key").next()
 }
 
-/// Whether a value begins with these letters, in any case.
+/// Returns true if a value begins with these letters, in any case.
 fn begins_with(value: &[u8], start: &[u8]) -> bool {
     value.get(..start.len()).is_some_and(|text| text.eq_ignore_ascii_case(start))
 }

@@ -1,7 +1,7 @@
-//! What a route changes in requests and responses.
+//! Changes that a route makes to requests and responses.
 //!
-//! In: the rules of a route, and what is known of a request. Out: fields towards the backend; and fields of the response, whose values are
-//! made with the request, for when there is one. A request of a route without rules has none of this.
+//! In: the rules of a route, and the facts of a request. Out: fields for the backend; and fields of the response, whose values are made
+//! with the request. A request of a route without rules has none of this.
 
 use std::borrow::Cow;
 use std::rc::Rc;
@@ -12,7 +12,7 @@ use handfast_wire::http1::{Field, Kind, RequestHead, push_field};
 use crate::requests::decide::connection::HttpConnection;
 use crate::requests::head::sender::Identified;
 
-/// What is known of a request.
+/// Facts about a request.
 #[derive(Clone, Copy)]
 pub(crate) struct RequestFacts<'a> {
     pub(crate) head: &'a RequestHead<'a>,
@@ -84,7 +84,7 @@ pub(crate) fn host(rules: &RequestRules, facts: &RequestFacts<'_>) -> Option<Vec
     }
 }
 
-/// Whether a field of the client is not forwarded.
+/// Returns true if a field of the client is not forwarded.
 pub(crate) fn drops(rules: &[FieldRule], name: &[u8]) -> bool {
     let replaces = |rule: &FieldRule| matches!(rule.change, FieldChange::Set(_) | FieldChange::Remove);
     rules.iter().any(|rule| replaces(rule) && name.eq_ignore_ascii_case(rule.name.as_bytes()))
@@ -105,7 +105,7 @@ pub(crate) fn write_request_fields(out: &mut Vec<u8>, rules: &[FieldRule], facts
     }
 }
 
-/// What becomes of the fields of a response.
+/// Changes to the fields of a response.
 #[derive(Debug)]
 pub(crate) struct ResponseFields {
     rules: Rc<RequestRules>,
@@ -139,7 +139,7 @@ impl ResponseFields {
         own.extend(value.map(|value| (name, value)));
     }
 
-    /// Whether a field of the backend is not forwarded.
+    /// Returns true if a field of the backend is not forwarded.
     pub(crate) fn drops(&self, name: &[u8]) -> bool {
         drops(&self.rules.response, name)
     }
@@ -159,7 +159,7 @@ impl ResponseFields {
     }
 }
 
-/// Whether one of these fields has this name.
+/// Returns true if one of these fields has this name.
 pub(crate) fn has_field(text: &[u8], fields: &[Field], name: &str) -> bool {
     fields.iter().any(|field| field.name(text).eq_ignore_ascii_case(name.as_bytes()))
 }

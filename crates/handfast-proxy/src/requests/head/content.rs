@@ -20,14 +20,14 @@ use crate::worker::context::HttpBuffers;
 /// Content of this size is sent from where it is, without a copy behind what else goes out.
 const DIRECT: usize = 4096;
 
-/// What steps of an exchange work with: the thread's buffers, lent between two waits, and the waker of the task.
+/// Context of the steps of an exchange: the thread's buffers, lent between two waits, and the waker of the task.
 pub(crate) struct Io<'a> {
     pub(crate) scratch: &'a mut Scratch,
     pub(crate) buffers: &'a mut HttpBuffers,
     pub(crate) waker: &'a Waker,
 }
 
-/// What is sent next, and room to encrypt it.
+/// Bytes to send next, and room to encrypt them.
 pub(crate) struct Output<'a> {
     pub(crate) out: &'a mut Vec<u8>,
     pub(crate) records: &'a mut Buffer,
@@ -39,9 +39,9 @@ impl Io<'_> {
     }
 }
 
-/// Where content goes. What is put is sent by [`Sink::flush`], with whatever was put before.
+/// Destination of content. Bytes that were put are sent by [`Sink::flush`], with everything that was put before.
 pub(crate) trait Sink {
-    /// Whether more may be put; if not, the task is woken when it may.
+    /// Returns true if more may be put; if not, the task is woken when it may.
     fn accepts(&mut self, io: &mut Io<'_>) -> Result<bool, Fault>;
 
     /// Returns the number of bytes that a source should put at once, at most. Without a default: a sink around another one that forgot to
@@ -53,22 +53,22 @@ pub(crate) trait Sink {
 
     /// Puts the end of the message, with its trailer section.
     ///
-    /// **Errors**: there was less content than its head announces: where the next message begins would be a matter of opinion.
+    /// **Errors**: there was less content than its head announces: the beginning of the next message would be ambiguous.
     fn put_end(&mut self, text: &[u8], trailers: &[Field], output: &mut Output<'_>) -> Result<(), Fault>;
 
     /// Sends what was put.
     fn flush(&mut self, output: &mut Output<'_>) -> Result<(), Fault>;
 
-    /// Whether the end of the message was put and everything is with the kernel.
+    /// Returns true if the end of the message was put and the kernel has everything.
     fn is_done(&self) -> bool;
 }
 
-/// Where content comes from.
+/// Source of content.
 pub(crate) trait Source {
-    /// Moves what is there, one read at most, and sends it; whether anything moved. Only when `to` accepts.
+    /// Moves the available content, one read at most, and sends it; returns true if anything moved. Only when `to` accepts.
     fn pump(&mut self, to: &mut dyn Sink, io: &mut Io<'_>) -> Result<bool, Fault>;
 
-    /// Whether its message has ended.
+    /// Returns true if its message has ended.
     fn has_ended(&self) -> bool;
 }
 
@@ -167,7 +167,7 @@ impl Incoming {
         outcome
     }
 
-    /// What was received is looked at again before anything is read.
+    /// Marks the received bytes to be parsed again before anything is read.
     pub(crate) fn look_again(&mut self) {
         self.is_fresh = !self.input.is_empty();
     }
@@ -344,7 +344,7 @@ impl Outgoing {
         self.ended
     }
 
-    /// Whether the message has no content.
+    /// Returns true if the message has no content.
     pub(crate) fn is_empty(&self) -> bool {
         matches!(self.framing, Framing::None | Framing::Length(0))
     }

@@ -1,4 +1,4 @@
-//! What is kept of a request that is to be copied to a mirror, while its backend receives it.
+//! Copy of a request for a mirror, made while its backend receives the request.
 
 use std::rc::Rc;
 
@@ -8,7 +8,7 @@ use crate::requests::head::content::{Io, Output, Sink};
 use crate::requests::head::fault::Fault;
 use crate::worker::http::ThreadMirror;
 
-/// What is kept of a request that is to be copied.
+/// Copy of a request for a mirror.
 #[derive(Debug)]
 pub(crate) struct Copy {
     pub(crate) mirror: Rc<ThreadMirror>,
@@ -34,7 +34,7 @@ impl Copy {
         Some(Box::new(Self { mirror, content: Vec::new(), is_whole: is_empty, is_too_large: false }))
     }
 
-    /// Whether all that belongs to it is there.
+    /// Returns true if the copy is complete.
     pub(crate) fn is_whole(&self) -> bool {
         self.is_whole && !self.is_too_large
     }

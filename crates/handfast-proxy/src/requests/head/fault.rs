@@ -1,4 +1,4 @@
-//! Why an exchange failed, and the status that its client gets if it has no response yet.
+//! Reasons why an exchange failed, and the status for a client that has no response yet.
 
 use handfast_leg::Broken;
 use handfast_observe::cause::Cause;
@@ -8,7 +8,7 @@ use handfast_wire::http1::{HeadError, Rule};
 /// Responses before the final one. A backend could send them without end.
 pub(crate) const INTERIM: u32 = 64;
 
-/// What the end of a client's connection means while no request is under way: nothing was lost.
+/// Returns the reason for the end of a client's connection while no request is under way: nothing was lost.
 pub(crate) fn at_rest(reason: CloseReason) -> CloseReason {
     match reason.cause {
         Cause::Truncated => CloseReason { cause: Cause::NoCloseNotify, ..reason },
@@ -19,7 +19,7 @@ pub(crate) fn at_rest(reason: CloseReason) -> CloseReason {
     }
 }
 
-/// Why an exchange failed.
+/// Reason why an exchange failed.
 #[derive(Debug)]
 pub(crate) struct Fault {
     pub(crate) reason: CloseReason,
@@ -67,7 +67,7 @@ impl Fault {
         Self::of(CloseReason::broken(step, broken))
     }
 
-    /// Whether it is the backend that failed.
+    /// Returns true if the backend failed.
     pub(crate) fn is_of_backend(&self) -> bool {
         self.reason.side == Side::Backend
     }

@@ -115,7 +115,7 @@ impl StreamIn {
     }
 }
 
-/// Why a stream failed.
+/// Returns the fault for a stream that failed.
 pub(crate) fn broken(side: Side, error: &h2::Error) -> Fault {
     let cause = if error.is_io() {
         Cause::CLOSED_EARLY

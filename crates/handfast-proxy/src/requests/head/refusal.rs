@@ -1,4 +1,4 @@
-//! Why a route does not take a request, and what its client receives instead.
+//! Reasons why a route refuses a request, and the response to its client.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use handfast_observe::cause::Cause;
 use handfast_observe::reason::{CloseReason, Side, Step};
 
-/// Why a request is not served, and what its client receives.
+/// Reason why a request is not served, and the response to its client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Refusal {
     /// `None`: the client is gone.

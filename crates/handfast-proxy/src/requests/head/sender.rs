@@ -2,7 +2,7 @@
 
 use handfast_wire::http1::push_field;
 
-/// What is known of the sender of a request.
+/// Facts about the sender of a request.
 #[derive(Debug, Default)]
 pub(crate) struct Identified {
     pub(crate) user: Option<Box<str>>,

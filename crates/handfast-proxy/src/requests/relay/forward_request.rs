@@ -76,7 +76,8 @@ pub(crate) async fn forward<R: Runtime>(
     }
 }
 
-/// When a client should try again that found no backend: when one that is down is tried, or soon where all of them are busy.
+/// Returns the time after which a client that found no backend should try again: the pause of a backend that is down, or zero if all of
+/// them are busy.
 fn try_again(connection: &HttpConnection, fault: &Fault) -> Duration {
     match fault.reason.cause {
         Cause::QueueFull | Cause::QueueTimeout => Duration::ZERO,

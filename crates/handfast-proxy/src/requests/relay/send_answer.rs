@@ -16,7 +16,7 @@ use crate::requests::decide::request::Request;
 use crate::requests::head::fault::Fault;
 use crate::requests::relay::Outcome;
 
-/// What came of an exchange; with an error, why it has failed.
+/// Outcome of an exchange; as an error, with the reason of its failure.
 pub(crate) type Ended<S> = Result<Outcome<S>, (Outcome<S>, CloseReason)>;
 
 /// Sends a response of our own. The connection stays open if the request has come whole and broke no rule.

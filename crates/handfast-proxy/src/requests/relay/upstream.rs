@@ -41,7 +41,7 @@ pub(crate) struct Upstream<S: Socket> {
     pub(crate) given: usize,
     /// Its connection was this client's own.
     pub(crate) is_tied: bool,
-    /// When the search ended.
+    /// Time at which the search ended.
     pub(crate) found: Moment,
 }
 
@@ -51,7 +51,7 @@ pub(crate) struct Search<'a> {
     pub(crate) chosen: Chosen,
     pub(crate) deadline: Moment,
     pub(crate) tried: Vec<Rc<Endpoint>>,
-    /// Whether a kept connection may serve.
+    /// True if a kept connection may serve.
     pub(crate) may_reuse: bool,
 }
 
@@ -63,7 +63,7 @@ enum Kept<S: Socket> {
     Http2(Backend<S>),
 }
 
-/// What the failure of an attempt ends.
+/// Scope of an attempt's failure: the attempt alone, or the request.
 enum AttemptError {
     /// Itself; another backend may be tried.
     Attempt(CloseReason),

@@ -62,11 +62,11 @@ const RESET_WINDOW: Duration = Duration::from_secs(10);
 /// connection for a failure, and a request leaves nothing behind.
 const AGE: Duration = Duration::from_secs(3600);
 
-/// How long, and for how much, a request is read on after its response.
+/// Time and bytes for which a request is still read after its response.
 const DRAIN: Duration = Duration::from_secs(1);
 const DRAIN_BYTES: u64 = 65_536;
 
-/// What the tasks of streams report to their connection.
+/// Reports of the tasks of streams to their connection.
 #[derive(Debug)]
 struct Streams {
     open: Cell<usize>,
@@ -260,7 +260,7 @@ async fn wait<R: Runtime>(
     }
 }
 
-/// How the `h2` crate ended a connection.
+/// Returns the reason why the `h2` crate ended a connection.
 fn ended(error: &h2::Error) -> CloseReason {
     let cause = if error.is_io() { Cause::CLOSED_EARLY } else { Cause::Http2 };
     CloseReason::new(Step::Relay, Side::Client, cause).because(error.to_string())

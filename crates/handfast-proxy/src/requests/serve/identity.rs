@@ -1,7 +1,8 @@
-//! Who sends a request, where its route asks: a password is verified. Meanwhile the client waits, and its content with it.
+//! Identification of the sender of a request, if its route asks for it: a password is verified. Meanwhile the client waits, and its content
+//! with it.
 //!
-//! In: a request whose head was kept, and the gate of its route. Out: the request as its route serves it, with what its backend learns of the
-//! user; or a refusal.
+//! In: a request whose head was kept, and the gate of its route. Out: the request as its route serves it, with the facts about the user for
+//! its backend; or a refusal.
 
 use std::borrow::Cow;
 use std::rc::Rc;
@@ -30,7 +31,7 @@ const MOST_CREDENTIALS: usize = 1024;
 const MAX_NAME: usize = 1024;
 /// Bytes of a name that the log has.
 const LOGGED_NAME: usize = 64;
-/// When a client should try again that found too many others.
+/// Time after which a client should try again if too many passwords wait.
 const BUSY: Duration = Duration::from_secs(1);
 
 /// Finds out who sends a request. Its action is then that of its route, or a refusal.

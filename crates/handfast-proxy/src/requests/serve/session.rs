@@ -24,7 +24,7 @@ use crate::requests::serve::serve_request;
 /// Requests of one client before the others of its thread have their turn.
 pub(super) const BATCH: u32 = 16;
 
-/// How a connection ended.
+/// End of a connection.
 pub(crate) enum Served<S: handfast_leg::Socket> {
     Ended(CloseReason),
     /// Bytes are relayed from here on; `first` are those of the client.

@@ -25,7 +25,7 @@ backend = "127.0.0.1:1"
 certificate = "mail.pem"
 "#;
 
-/// What a process would carry from each state to the next.
+/// State that a process would carry from each state to the next.
 struct Process {
     folder: Folder,
     carried: CarriedOver,
@@ -202,7 +202,7 @@ fn authorities_that_broke_are_not_used_for_another_demand() {
     assert!(built.report.errors.iter().any(|line| line.contains("ca.pem")), "{:?}", built.report);
 }
 
-/// What is asked of a backend is what is written now, also where whom to trust is still what a file was.
+/// Conditions for a backend are those of the present configuration, also if its broken CA file keeps an earlier version in use.
 #[test]
 fn a_broken_file_keeps_whom_to_trust_and_not_what_is_asked() {
     let mut process = Process::new();

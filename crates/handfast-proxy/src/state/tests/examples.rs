@@ -7,7 +7,7 @@ use super::Config;
 
 /// Files that are a configuration as a whole.
 const FILES: [&str; 2] = ["docs/reference/handfast.toml", "packaging/handfast.toml"];
-/// What a service needs; an example may leave it out.
+/// Keys that a service needs; an example may leave them out.
 const REQUIRED: [(&str, &str); 4] = [
     ("name", "\"web\""),
     ("listen", "\"*:443\""),

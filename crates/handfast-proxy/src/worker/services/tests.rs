@@ -1,4 +1,4 @@
-//! What a thread keeps of backends that come and go.
+//! State that a thread keeps of backends that come and go.
 
 use crate::backends::names::Addresses;
 use std::time::SystemTime;

@@ -41,7 +41,7 @@ impl Wake for Tally {
     }
 }
 
-/// How many answers there were at each wake, with so much to answer from the beginning and a clock that goes so far with each look.
+/// Returns the number of answers at each wake, for `works` jobs in the queue and a clock that advances by `step` with each reading.
 fn woken_at(works: usize, step: Duration) -> Vec<u64> {
     let signer = Signer::by_hand();
     let shared = Arc::downgrade(&signer.shared);

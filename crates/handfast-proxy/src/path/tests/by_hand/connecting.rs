@@ -39,7 +39,7 @@ fn endpoint(scene: &Scene) -> Rc<Endpoint> {
     scene.thread().state().services[0].group(Chosen::SERVICE).endpoints().swap_remove(0)
 }
 
-/// How often dialling a backend has failed, by cause.
+/// Returns the number of failed dials of a backend, by cause.
 fn failures(scene: &Scene, place: usize) -> Vec<(&'static str, u64)> {
     counts(scene.snapshot().services[0].backends[place].failures.0.clone())
 }

@@ -28,7 +28,7 @@ pub(super) struct Play<'a> {
     session: ClientSession,
     pub(super) client: Rc<RefCell<Link>>,
     pub(super) backend: Rc<RefCell<Link>>,
-    /// What the client has not made out yet, and the plaintext that it has.
+    /// Bytes that the client has not decrypted yet, and its plaintext.
     incoming: Vec<u8>,
     pub(super) heard: Vec<u8>,
     pub(super) saw_close_notify: bool,
@@ -94,7 +94,7 @@ impl<'a> Play<'a> {
         self.wake();
     }
 
-    /// What becomes of the next dials; those that follow stand at once.
+    /// Sets the outcomes of the next dials; those that follow connect at once.
     pub(super) fn dials(self, dials: &[Dial]) -> Self {
         world(|world| world.dials.extend(dials));
         self
@@ -130,7 +130,7 @@ impl<'a> Play<'a> {
         self.client.borrow_mut().peer_reset = true;
     }
 
-    /// What the client got in the clear.
+    /// Returns the bytes that the client received in plain text.
     pub(super) fn client_hears(&self) -> Vec<u8> {
         self.client.borrow_mut().to_peer.drain(..).collect()
     }
@@ -198,7 +198,7 @@ impl<'a> Play<'a> {
         self.session.tickets_received()
     }
 
-    /// How it ended; `None` while it goes on.
+    /// Returns how it ended; `None` while it goes on.
     pub(super) fn end(&mut self) -> Option<Reason> {
         if !self.wake() {
             return None;

@@ -17,7 +17,7 @@ use super::starttls::greeting;
 use crate::backends::standing::Availability;
 use crate::worker::services::Chosen;
 
-/// What a backend does before the client's bytes can pass.
+/// Behaviour of a backend before the client's bytes can pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
     Silent,
@@ -27,7 +27,7 @@ enum Fault {
     NoTls,
 }
 
-/// Which side has a conversation before TLS.
+/// Side with a dialogue before TLS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Asks {
     Client,
@@ -55,7 +55,7 @@ fn scene(protocol: Protocol, asks: Asks) -> Scene {
     Scene::of(mode, &text)
 }
 
-/// What a client says before TLS, each line answered before the next one is said.
+/// Lines of a client before TLS, each answered before the next one is sent.
 fn request(protocol: Protocol) -> &'static [&'static [u8]] {
     match protocol {
         Protocol::Smtp => &[b"EHLO me\r\n", b"STARTTLS\r\n"],
@@ -67,7 +67,7 @@ fn request(protocol: Protocol) -> &'static [&'static [u8]] {
     }
 }
 
-/// What a backend without TLS says, each part answered before the next one is said.
+/// Parts of the dialogue of a backend without TLS, each answered before the next one is sent.
 fn without_tls(protocol: Protocol) -> Vec<Vec<u8>> {
     let turns: &[&[u8]] = match protocol {
         Protocol::Smtp | Protocol::Lmtp => &[b"220 mx\r\n", b"250-mx\r\n250 8BITMIME\r\n"],
@@ -137,7 +137,7 @@ fn fail(play: &mut Play<'_>, protocol: Protocol, fault: Fault) {
     play.wake();
 }
 
-/// Whether a backend says anything before the client's bytes, so that it can fail there.
+/// Returns true if a backend sends anything before the client's bytes, so that it can fail there.
 fn converses(protocol: Protocol, asks: Asks, fault: Fault) -> bool {
     match asks {
         Asks::Proxy => true,

@@ -179,7 +179,7 @@ fn a_client_that_still_receives_is_waited_for() {
     assert_eq!(play.end(), Some(("relay", "backend", "backend-ended")));
 }
 
-/// What the client sent is still on its way to the backend: that is no silence of the client's.
+/// Bytes of the client that are still on their way to the backend are no silence of the client.
 #[test]
 fn a_backend_that_ended_may_still_be_sent_to() {
     let scene = Scene::with(TERMINATES, LIMITS);

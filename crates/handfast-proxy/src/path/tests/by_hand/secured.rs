@@ -14,7 +14,7 @@ use super::play::Play;
 pub(super) struct Secured {
     server: Rc<Server>,
     session: Option<ServerSession>,
-    /// What it has not made out yet, and the plaintext that it has.
+    /// Bytes that it has not decrypted yet, and its plaintext.
     incoming: Vec<u8>,
     pub(super) heard: Vec<u8>,
 }

@@ -23,7 +23,7 @@ fn scene(clients: &str, protocol: &str) -> Scene {
 const ASKING: &str = "certificate = \"web.pem\"\nstarttls = \"mysql\"";
 const PLAIN: &str = "client-tls = false";
 
-/// What MySQL's servers say that offer TLS.
+/// Greeting of a MySQL server that offers TLS.
 fn greeting_with_tls() -> Vec<u8> {
     let mut greeting = greeting();
     let capabilities = greeting.len() - 9;

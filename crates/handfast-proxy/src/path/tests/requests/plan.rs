@@ -1,4 +1,4 @@
-//! What the two sides of each request do, and what must hold afterwards.
+//! Plan of both sides of each request, and the checks that follow.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ use super::stage::Versions;
 /// The field of every trailer section.
 pub(super) const TRAILER: &str = "x-sum";
 
-/// What goes wrong at the backend of a request.
+/// Failure at the backend of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Trouble {
     None,
@@ -42,7 +42,7 @@ pub(super) enum Framing {
     UntilClose,
 }
 
-/// What the network does to the client's connection, or the program.
+/// Event on the client's connection, or a stop of the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
     Whole,
@@ -132,7 +132,7 @@ impl Plan {
     }
 }
 
-/// What a client saw.
+/// Outcome of a request for its client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
     /// The backend's response, to its last byte.
@@ -144,7 +144,7 @@ pub(super) enum Outcome {
     Unsent,
 }
 
-/// What a backend saw of a request.
+/// Observations of a backend about a request.
 #[derive(Clone, Copy, Debug)]
 struct Sight {
     /// Garbage was sent on the connection before.
@@ -293,7 +293,7 @@ impl Play {
         (0..length).map(|index| byte(id, is_response, index)).collect()
     }
 
-    /// Whether nothing can have kept this request from its response.
+    /// Returns true if nothing can have kept this request from its response.
     fn must_be_whole(&self, id: usize) -> bool {
         let plan = &self.plans[id];
         // A trailer that was read is with the attempt that failed.
@@ -321,7 +321,7 @@ impl Play {
         is_answered && is_alone && plan.leaves.is_none() && !plan.is_early && is_awaited
     }
 
-    /// What was counted while it was played must be what its clients saw.
+    /// Checks that the counters of this schedule agree with the outcomes of its clients.
     pub(super) fn judge_counts(&self, [before, after]: [&RequestSnapshot; 2]) {
         // Both ends took a forged end for one of the other's.
         if matches!(self.fate, Fate::Forged(_)) {
@@ -364,7 +364,7 @@ impl Play {
         assert!(after.open.values().all(|open| *open == 0), "a request is open for ever: {:?}", after.open);
     }
 
-    /// What must hold whatever happens; content was compared when it came.
+    /// Checks what must hold in every schedule; content was compared when it came.
     pub(super) fn judge(&self) {
         let (sights, outcomes) = (self.sights.borrow(), self.outcomes.borrow());
         for (id, plan) in self.plans.iter().enumerate() {

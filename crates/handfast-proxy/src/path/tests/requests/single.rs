@@ -140,7 +140,7 @@ fn line_of<'a>(lines: &'a [serde_json::Value], path: &str) -> &'a serde_json::Va
     lines.iter().find(|line| line["path"] == path).unwrap_or_else(|| panic!("{lines:?}"))
 }
 
-/// What was read of it is with the stream that was refused.
+/// Trailers that were read are lost with the refused stream.
 #[test]
 fn a_request_with_trailers_is_not_sent_again_without_them() {
     on_engine(|| async {

@@ -30,7 +30,7 @@ use crate::worker::services::ThreadState;
 /// Bytes that a socket of [`Stage::play_single`] takes before its peer has read them.
 const ROOM: usize = 2_000;
 
-/// Which sides speak HTTP/2.
+/// Sides that speak HTTP/2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Versions {
     pub(super) client_h2: bool,

@@ -14,7 +14,7 @@ use super::plan::TRAILER;
 /// Longer than every timeout of the proxy.
 const PATIENCE: Duration = Duration::from_secs(100_000);
 
-/// Why nothing more comes.
+/// Reason why nothing more comes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Lost {
     End,
@@ -22,7 +22,7 @@ pub(super) enum Lost {
     Late,
 }
 
-/// How content is framed.
+/// Framing of content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Body {
     Length(usize),

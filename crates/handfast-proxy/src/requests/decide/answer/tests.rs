@@ -1,4 +1,4 @@
-//! What clients receive when no backend answers.
+//! Responses to clients when no backend answers.
 
 use super::*;
 use crate::requests::testing::{Fixture, head};

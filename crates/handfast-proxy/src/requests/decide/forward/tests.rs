@@ -1,4 +1,4 @@
-//! What a backend receives of fields that clients, proxies and attackers send.
+//! Fields that a backend receives, from clients, proxies and attackers.
 
 use handfast_wire::http1::HeadLimits;
 

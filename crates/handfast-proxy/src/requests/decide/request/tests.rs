@@ -1,4 +1,4 @@
-//! Where requests go, which are refused, and how each one is recorded.
+//! Routes that requests take, requests that are refused, and the record of each one.
 
 use handfast_wire::http1::Rule;
 

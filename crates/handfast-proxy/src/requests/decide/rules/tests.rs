@@ -1,4 +1,4 @@
-//! What backends receive by the rules of a route, and what clients do.
+//! Fields that backends and clients receive by the rules of a route.
 
 use handfast_config::{PathRule, new_target};
 use handfast_tls::session::ShownCertificate;
@@ -16,7 +16,7 @@ fn with_route(lines: &str) -> Fixture {
     ))
 }
 
-/// What the backend receives, line by line.
+/// Returns the lines that the backend receives.
 fn received(fixture: &Fixture, sent: &[&str]) -> Vec<String> {
     let text = fixture.forwarded(&head(sent));
     text.trim_end().split("\r\n").map(str::to_owned).collect()
@@ -75,7 +75,7 @@ fn a_host_can_be_set() {
     assert_eq!(received(&fixture, &[GET, "Host: a"]), [GET, "Host: backend.example"]);
 }
 
-/// What a client sends cannot end a line, in whichever field it comes again.
+/// Text of a client cannot end a line, in whichever field it is used.
 #[test]
 fn a_text_of_the_client_is_one_value_or_none() {
     let mut fixture =

@@ -34,7 +34,7 @@ impl Bench {
         self.link.borrow_mut().to_leg.extend(bytes);
     }
 
-    /// What the leg has written so far.
+    /// Returns the bytes that the leg has written so far.
     fn written(&self) -> String {
         let bytes: Vec<u8> = self.link.borrow_mut().to_peer.drain(..).collect();
         String::from_utf8(bytes).expect("the tests send text")
