@@ -1,4 +1,4 @@
-//! Backends: which there are, which are up, which is next, and how one is reached.
+//! Backends: their endpoints, their state, the choice of the next one, and connecting to it.
 //!
 //! | question | file |
 //! |---|---|
@@ -9,9 +9,9 @@
 //! | health checks | `checks.rs` |
 //! | what names resolve to | `names.rs` |
 //! | the proxy on the way to a backend | `tunnel.rs` |
-//! | what is said to a backend before TLS | `opening.rs` |
+//! | first bytes to a backend before TLS | `opening.rs` |
 //! | TLS towards a backend | `tls.rs` |
-//! | all of this in order: a connection that can serve | `connector.rs` |
+//! | all of this, step by step: a connection that can serve | `connector.rs` |
 //! | connections that wait for the next request | `pool.rs` |
 
 pub(crate) mod balance;

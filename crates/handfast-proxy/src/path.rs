@@ -113,7 +113,7 @@ async fn secure_client<R: Runtime>(
     received: Vec<u8>,
 ) -> Result<(Chosen, Vec<u8>), CloseReason> {
     let hello = hello::read(connection, received).await?;
-    // Before every rule: who validates a name has no certificate, and is served nothing else.
+    // Before every rule: a client that validates a name has no certificate, and is served nothing else.
     let challenges = connection.account.thread.challenges();
     if let Some(server) = challenges.server(&hello.parsed) {
         return Err(handshake::answer_challenge(connection, hello, &server).await);

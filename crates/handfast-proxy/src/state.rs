@@ -59,7 +59,7 @@ pub(crate) struct State {
     pub(crate) files: Arc<Vec<(PathBuf, FileStamp)>>,
     /// Folders in which a change may concern it.
     pub(crate) folders: Vec<PathBuf>,
-    /// Keys that are nobody's secret.
+    /// Compromised keys.
     pub(crate) known_keys: Arc<Lists>,
     /// The token of requests that change something at the admin address; `None`: none is needed.
     pub(crate) admin_token: Option<Arc<AdminToken>>,
@@ -98,7 +98,7 @@ pub(crate) struct ServiceState {
     pub(crate) store: Arc<CertificateStore>,
     /// Sources of its certificates.
     sources: Vec<Source>,
-    /// Files that are not used as they are; what they were is served instead.
+    /// Files that are not used as they are; their earlier versions are served instead.
     pub(crate) problems: Vec<FileProblem>,
 }
 
@@ -205,7 +205,7 @@ impl State {
         }
     }
 
-    /// Tells who holds the private keys, if it is another process, which of them are in use.
+    /// Notifies the key process, if there is one, of the keys in use.
     pub(crate) fn needs_keys(&self, carried: &CarriedOver) {
         let Some(keys) = &carried.keys else { return };
         let served = self.certificates().map(|(_, certificate)| certificate);

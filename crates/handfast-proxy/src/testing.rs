@@ -89,7 +89,7 @@ impl Folder {
     }
 }
 
-/// Runs `test` as a task on an engine of its own thread and passes a panic on.
+/// Runs `test` as a task on an engine in a separate thread and passes a panic on.
 pub(crate) fn on_engine<F: Future<Output = ()> + 'static>(test: impl FnOnce() -> F + Send + 'static) {
     struct Panics(Rc<Cell<bool>>);
     impl Observer for Panics {
@@ -123,10 +123,10 @@ pub(crate) fn said(action: impl FnOnce()) -> Vec<String> {
     lines.try_iter().collect()
 }
 
-/// Two subscribers that want nothing and stay.
+/// Two subscribers that take no lines and stay.
 ///
-/// While there is only one subscriber, the thread that reaches a line of the log first is asked whether it wants the line, and its answer
-/// counts for all threads: a test beside this one would decide that no test hears the line. With several, each subscriber is asked.
+/// While there is only one subscriber, tracing asks it on the thread that reaches a line of the log first, and caches the answer for all
+/// threads: a test beside this one would decide that no test receives the line. With several, each subscriber is asked.
 static DEAF: LazyLock<[Dispatch; 2]> = LazyLock::new(|| [(); 2].map(|()| Dispatch::new(Lines(None))));
 
 /// Takes lines, as people are shown them; `None`: none.
@@ -160,7 +160,7 @@ impl Subscriber for Lines {
         }
         let mut message = Message(String::new());
         event.record(&mut message);
-        // Whoever listened is gone only when nobody wants any more.
+        // The receiver is gone only when no test reads lines any more.
         let _ = self.0.as_ref().map(|to| to.send(message.0));
     }
 

@@ -1,6 +1,6 @@
 //! The token that requests at the admin address must send when they change something.
 //!
-//! In: the file of `admin.token-file`. Out: the token, and who can read its file.
+//! In: the file of `admin.token-file`. Out: the token, and the users that can read its file.
 
 use std::fmt;
 use std::os::unix::fs::PermissionsExt;

@@ -30,7 +30,7 @@ impl Pool {
         Arc::new(Self { limit, taken: AtomicUsize::new(0), handful })
     }
 
-    /// Takes up to a handful; how many.
+    /// Takes up to a handful; returns the number.
     fn take(&self) -> usize {
         let wanted = |taken: usize| self.handful.min(self.limit.saturating_sub(taken));
         let take = |taken| (wanted(taken) > 0).then(|| taken + wanted(taken));

@@ -5,7 +5,7 @@
 //!
 //! **A bucket is one number**: the moment at which it is full again. Taking a token moves it into the future by the time that
 //! one token needs to come back; it must not be further away than a whole burst needs (the generic cell rate algorithm, ITU-T
-//! I.371 annex A, is the same arithmetic). A bucket whose moment has passed is full, and as good as not there.
+//! I.371 annex A, is the same arithmetic). A bucket whose moment has passed is full, as if it did not exist.
 //!
 //! **In a full table** a prefix without a bucket has eight places. It takes over the bucket there that is nearest to being full, *with the
 //! tokens that this one lacks*. So a client gains no token by having buckets evicted, however many addresses it has: eight places give

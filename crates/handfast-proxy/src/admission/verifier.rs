@@ -24,7 +24,7 @@ use super::users::Users;
 
 /// Threads. More would take processors away from connections: a client that sends wrong passwords could have all of them.
 const THREADS: usize = 2;
-/// Passwords that wait, at most. Behind so many the last one would wait for longer than a client does.
+/// Passwords that wait, at most. Behind more of them the last one would wait for longer than a client does.
 const QUEUE: usize = 64;
 /// Time for which a right password is remembered.
 const REMEMBERED: Duration = Duration::from_secs(300);

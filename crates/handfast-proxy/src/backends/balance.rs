@@ -1,6 +1,6 @@
 //! The ways to pick one of several backends that could all be used, by weight.
 //!
-//! In: members with their shares of this moment. Out: one of them. Nothing here knows what is up.
+//! In: members with their shares of this moment. Out: one of them. The caller filters out members that are down.
 
 use std::cell::Cell;
 use std::net::IpAddr;
@@ -49,7 +49,7 @@ impl Member {
 /// Takes turns by weight, smoothly: with weights 5, 1 and 1 never the first one five times in a row.
 ///
 /// Each gains its share, the one that has most is picked and pays for all. Over as many picks as the weights' sum, each is
-/// picked as often as its weight says. (The method is nginx's: its commit 52327e0 explains it.)
+/// picked in proportion to its weight. (The method is nginx's: its commit 52327e0 explains it.)
 pub(super) fn take_turns<'a>(candidates: impl Iterator<Item = Candidate<'a>>) -> Option<&'a Member> {
     let mut best: Option<&Member> = None;
     let mut total = 0;
@@ -66,7 +66,7 @@ pub(super) fn take_turns<'a>(candidates: impl Iterator<Item = Candidate<'a>>) ->
     Some(best)
 }
 
-/// The one with the fewest connections for its share; those who are equal take turns.
+/// The one with the fewest connections for its share; equal ones take turns.
 pub(super) fn emptiest<'a>(candidates: impl Iterator<Item = Candidate<'a>> + Clone) -> Option<&'a Member> {
     let least = candidates.clone().min_by(|one, other| Member::is_emptier(*one, *other))?;
     take_turns(candidates.filter(|other| Member::is_emptier(*other, least).is_eq()))

@@ -185,7 +185,7 @@ impl Watch {
         self.task.set(Some(engine::current()));
         let plan = &self.plan;
         let Check { interval, rise, fall, .. } = *plan.check;
-        // Each backend has its own turns: every source is asked from, also where several backends are asked in step.
+        // Each backend has its own turns: every source is used, also if several backends are checked in step.
         let sources = Cell::new(0);
         self.wait(engine::now() + queue.random(interval.min(BEGIN))).await;
         while !self.is_stopped.get() {
@@ -203,7 +203,7 @@ impl Watch {
                 match outcome {
                     _ if self.is_stopped.get() => return,
                     Ok(()) => plan.standing.check_passed(after, rise),
-                    // It is this machine that cannot ask, which says nothing about the backend.
+                    // The cause is on this machine, and says nothing about the backend.
                     Err(failed) if failed.is_ours() => {
                         tracing::warn!("service {}: check of backend {}: {failed}", plan.service, plan.name);
                     }

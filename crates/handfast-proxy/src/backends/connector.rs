@@ -49,7 +49,7 @@ pub(crate) struct Connected<S: Socket> {
     pub(crate) spoken: Vec<u8>,
 }
 
-/// Connects to `to` as `plan` says.
+/// Connects to `to` by `plan`.
 ///
 /// **Cancel**: dropping the future resets the connection.
 pub(crate) async fn connect<R: Runtime, C: Cancellation>(

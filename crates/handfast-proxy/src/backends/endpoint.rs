@@ -58,7 +58,7 @@ pub(crate) enum Pick {
     Nothing,
 }
 
-/// An attempt to connect. The trial of a backend that is down ends with it, whatever becomes of the connection, its task or its thread.
+/// An attempt to connect. The trial of a backend that is down ends with it, whatever happens to the connection, its task or its thread.
 #[derive(Debug)]
 pub(crate) struct Attempt {
     pub(crate) endpoint: Rc<Endpoint>,

@@ -125,7 +125,7 @@ impl Group {
         self.pick_as(self.balance, now, tried, client)
     }
 
-    /// The same by rendezvous hashing of a key, whatever `balance` says.
+    /// The same by rendezvous hashing of a key, whatever `balance` is.
     pub(crate) fn pick_by(&self, now: Moment, tried: &[Rc<Endpoint>], key: IpAddr) -> Pick {
         self.pick_as(Balance::SourceHash, now, tried, Some(key))
     }

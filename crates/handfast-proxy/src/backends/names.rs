@@ -120,7 +120,7 @@ impl Names {
         self.list(Name::is_waiting)
     }
 
-    /// Names that a process which has just started should wait for, before it takes the place of one that knows addresses: those
+    /// Names that a process which has just started should wait for, before it replaces one that has addresses: those
     /// without an outcome, and those without which a service has no backend at all. `without`: these services. A name that does
     /// not exist is waited for only where no service has a backend (`all`): one dead name must not keep the others from being served.
     pub(crate) fn needed(&self, without: &[String], all: bool) -> Vec<String> {
@@ -287,7 +287,7 @@ pub(crate) type Addresses = Arc<HashMap<(String, u16), Vec<SocketAddr>>>;
 
 /// The names that cannot be resolved now, a line for each.
 ///
-/// **Cost**: blocks until each name has an answer, at most [`TRIAL_TIMEOUT`]; all are asked for at the same time.
+/// **Cost**: blocks until each name has an answer, at most [`TRIAL_TIMEOUT`]; all are looked up at the same time.
 pub(crate) fn unresolvable(config: &Config) -> Vec<String> {
     let names = schedules(config);
     if names.is_empty() {

@@ -48,7 +48,7 @@ pub(crate) fn reason(cause: Cause) -> CloseReason {
 impl Opening {
     /// Towards a backend. `through`: the proxy on the way, and the destination to request. `header`: the PROXY header, which is for the
     /// backend: it goes through the tunnel, in front of everything else. `tls`: what is spoken then.
-    /// `host`: the backend's name, which is made only where it is said.
+    /// `host`: the backend's name, which is made only if it is sent.
     pub(crate) fn towards(
         (through, behind): (Option<&ProxyHop>, Option<&TunnelDestination>),
         header: Vec<u8>,
@@ -97,9 +97,9 @@ impl Opening {
         }
     }
 
-    /// Takes in what came; puts what is to be said next behind `words`.
+    /// Processes received bytes; appends the next bytes to send to `words`.
     ///
-    /// **Errors**: why it ends here. Nothing may be taken in after that.
+    /// **Errors**: why it ends here. It must not be called again after that.
     pub(crate) fn take(&mut self, bytes: &[u8], words: &mut Vec<u8>) -> Result<(), CloseReason> {
         match std::mem::replace(&mut self.stage, Stage::Over) {
             Stage::Tunnel(mut tunnel) => {

@@ -171,7 +171,7 @@ pub(crate) fn client_for(
         SentName::Nothing => None,
     };
     let settings = ClientSettings { server_name: sent, ..settings.clone() };
-    // Where no name is asked for, there may be none: a unix socket has none.
+    // If no name is required, there may be none: a unix socket has none.
     let checked = if checked.is_empty() { "unnamed.invalid".to_owned() } else { checked };
     Client::new(&settings, &checked)
 }

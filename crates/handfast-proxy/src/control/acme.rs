@@ -106,14 +106,14 @@ impl Ordering {
         self.request(Request::Take { name, pem });
     }
 
-    /// Has all certificates told to other machines.
+    /// Requests that all certificates are sent to other machines.
     pub(crate) fn share(&self) {
         self.request(Request::Share);
     }
 
     fn request(&self, request: Request) {
         if let Some(running) = &self.running {
-            // It is sent, or asked for, again.
+            // It is sent, or requested, again.
             let _ = running.requests().try_send(request);
         }
     }

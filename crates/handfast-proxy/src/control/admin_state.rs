@@ -69,7 +69,7 @@ const ASKED: Duration = Duration::from_secs(3);
 pub(crate) enum Readiness {
     Starting,
     Serving,
-    /// Still accepts, and says that it is not ready.
+    /// Still accepts, and reports that it is not ready.
     Leaving,
     Draining,
 }
@@ -128,7 +128,7 @@ impl AdminState {
     }
 
     /// A load balancer that chooses between this process and another one should wait until these names have an address or are not needed:
-    /// a process that has just started must not take the place of one that knows addresses.
+    /// a process that has just started must not replace one that has addresses.
     pub(crate) fn waits_for(&self, names: Vec<String>) {
         *self.waiting_for.borrow_mut() = names;
     }

@@ -134,7 +134,7 @@ fn look(config: &Config, files: &[PathBuf]) -> Report {
     });
     if let Err(error) = as_user {
         found.error(error);
-        // What is wrong for the present user too is said at once.
+        // A problem for the present user too is reported at once.
         access_log(config, has_user, &mut found);
     }
     found

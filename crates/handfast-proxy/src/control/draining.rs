@@ -27,8 +27,8 @@ pub(crate) struct Draining {
 impl Draining {
     /// Stops accepting.
     ///
-    /// A drain that was asked for over the admin listener is the same stop: the first signal after it (a service manager
-    /// sends one when its pre-stop hook has asked for the drain) changes nothing.
+    /// A drain that was requested over the admin listener is the same stop: the first signal after it (a service manager
+    /// sends one when its pre-stop hook has requested the drain) changes nothing.
     pub(crate) fn begin(program: Program, by_signal: bool) -> Self {
         let after = program.shared.successor().map_or(Successor::Nobody, Successor::Beside);
         Self::followed_by(program, after, by_signal)
@@ -42,7 +42,7 @@ impl Draining {
         Self { program, deadline: Instant::now() + EVER, signalled: false }
     }
 
-    /// Stops accepting; `after` says who serves from now on.
+    /// Stops accepting; `after`: the process that serves from now on.
     pub(crate) fn followed_by(mut program: Program, after: Successor, by_signal: bool) -> Self {
         let drain = program.state.config.process.drain;
         program.shared.enter(Readiness::Draining);

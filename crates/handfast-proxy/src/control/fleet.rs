@@ -144,7 +144,7 @@ impl Fleet {
 
     fn say(&self, request: Request) {
         if let Some(Membership { requests, .. }) = &self.joined {
-            // One that is dropped is said again, or its waiters have a bound.
+            // A dropped one is sent again, or its waiters have a timeout.
             let _ = requests.try_send(request);
         }
     }
@@ -312,7 +312,7 @@ fn machine_name(joined: &Joined) -> String {
     joined.machine.clone().unwrap_or_else(host)
 }
 
-/// The fleet of a configuration. `None`: there is none, or its secret cannot be read; [`secret_problem`] says why.
+/// The fleet of a configuration. `None`: there is none, or its secret cannot be read; [`secret_problem`] returns why.
 pub(crate) fn tag(config: &Config, user: &ServiceUser) -> Option<Tag> {
     let joined = config.fleet.as_ref()?;
     let secret = user.try_on(&joined.secret, || Secret::read(&joined.secret));
@@ -334,7 +334,7 @@ fn unreadable(file: &Path, error: &std::io::Error) -> String {
     format!("read the fleet's secret {}: {error}", file.display())
 }
 
-/// Keys as another machine told them.
+/// Keys as another machine sent them.
 pub(crate) fn given(rotate: Duration, lifetime: Duration, text: String) -> GivenKeys {
     GivenKeys { rotate, lifetime, text: KeyText::from(text) }
 }

@@ -1,4 +1,4 @@
-//! Clients that come through no listener: who is at standard input, and programs that this process starts.
+//! Clients that come through no listener: the one at standard input, and programs that this process starts.
 //!
 //! In: the configuration, the process that starts programs. Out: connected sockets, each with the service that it is a client of.
 

@@ -117,7 +117,7 @@ mod tests {
         assert_eq!(looks(&mut memory, &[90_000, 90_010]), [false, true]);
     }
 
-    /// Each number of MiB that is resident, with the connections that have ended; whether it is time.
+    /// Takes the resident MiB and the number of ended connections at each look; returns true for looks at which it is time.
     fn tries(looks: &[(u64, u64)]) -> Vec<bool> {
         let mut resident = Resident::new(Some(20 << 20));
         looks.iter().map(|(mib, ended)| resident.is_worth_a_try(mib << 20, *ended)).collect()

@@ -232,7 +232,7 @@ impl Program {
         match event {
             Event::Keys { machine, rotate, lifetime, text } => {
                 let theirs = fleet::given(rotate, lifetime, text);
-                // During a reload they are not taken; they are said each minute.
+                // During a reload they are not taken; they are sent each minute.
                 let merged = self
                     .carried
                     .try_lock()
@@ -306,8 +306,8 @@ impl Program {
         sentence
     }
 
-    /// Says that every thread turns, if they do. A thread that does not is said; who starts this process again will be the
-    /// service manager, at the interval that it expects.
+    /// Pings the watchdog if every thread has answered its heartbeat. Otherwise the late threads are logged, and the service manager
+    /// restarts this process after the interval that it expects.
     pub(crate) fn turn(&mut self) {
         match &self.workers.turn()[..] {
             [] => self.notifier.ping_watchdog(),

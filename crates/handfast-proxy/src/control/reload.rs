@@ -129,7 +129,7 @@ pub(crate) fn reload(present: &Present, scope: Scope) -> Result<Reloaded, Refuse
     let left_out = left_out.join("\n");
     let Some(state) = state else {
         let problems: Vec<_> = errors.into_iter().chain(Some(left_out)).chain(beyond).collect();
-        // Of another configuration they say nothing about what is served.
+        // Those of another configuration say nothing about the one that is served.
         let unusable = (scope == Scope::Files).then_some(files);
         return Err(Refused { problems: problems.join("\n"), warnings: odd, unusable });
     };
@@ -171,7 +171,7 @@ pub(crate) fn look(present: &Present, unusable: &Unusable) -> Result<Option<Relo
         return Ok(None);
     }
     match reload(present, Scope::Files) {
-        // What could not be read, and still cannot, has been said.
+        // Unreadable files were already reported.
         Ok(reloaded) if !is_due && Arc::ptr_eq(&reloaded.state.files, &state.files) => Ok(None),
         Err(refused) if refused.unusable.as_ref() == Some(unusable) => Ok(None),
         outcome => outcome.map(Some),
@@ -321,7 +321,7 @@ impl Reloads {
         self.running.is_none() && self.next.is_none()
     }
 
-    /// Waits until one has come to an end; forever when none is asked for. **Cancel**: loses nothing.
+    /// Waits until one has come to an end; forever without any request. **Cancel**: loses nothing.
     pub(crate) async fn done(&mut self) -> Outcome {
         let Some(task) = &mut self.running else { return std::future::pending().await };
         let outcome =

@@ -34,7 +34,7 @@ struct Leaving {
 }
 
 impl Serving {
-    /// Lets clients in, and says that it is ready. **Errors**: listen(2); a worker that cannot serve by the state.
+    /// Lets clients in, and reports that it is ready. **Errors**: listen(2); a worker that cannot serve by the state.
     ///
     /// With `taking` it first notifies the process that serves until then, which stops accepting.
     pub(crate) async fn begin(
@@ -224,7 +224,7 @@ impl Serving {
 
     /// Begins to stop, as far as that goes without refusing a client; `Err` when it is time to: whether by a signal.
     ///
-    /// The first signal after a drain that was asked for over the admin listener changes nothing, here as when draining.
+    /// The first signal after a drain that was requested over the admin listener changes nothing, here as when draining.
     fn leave(&self, before: Option<Leaving>, by_signal: bool) -> Result<Leaving, bool> {
         let Program { state, shared, .. } = &self.program;
         let delay = state.config.process.drain_delay;

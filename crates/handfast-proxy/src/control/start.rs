@@ -197,7 +197,7 @@ pub(crate) struct Bound {
     admin: AdminAddress,
     upgrades: Upgrades,
     listeners: Listeners,
-    /// Bound and not listening: who connects before all is ready is refused, and not kept waiting for nothing.
+    /// Bound and not listening: a client that connects before all is ready is refused, and does not wait for nothing.
     plan: ListenPlan,
     log: AccessLogHandle,
     sandbox: Sandbox,
@@ -245,7 +245,7 @@ impl Prepared {
                 keys.display()
             );
         }
-        // As the user that serves, who will have to open it again after a rotation.
+        // As the user that serves, which has to open it again after a rotation.
         let log = open_log(config)?;
         let holder = self.carried.keys.clone().map(|keys| keys as Arc<dyn Holder>);
         Ok(Bound {
@@ -385,7 +385,7 @@ fn first_state(config: Config, carried: &mut CarriedOver, now: SystemTime) -> Re
 fn say_unreadable(state: &State, keys: Option<&KeyProcess>) {
     let process = &state.config.process;
     if process.user.is_some() || process.group.is_some() {
-        // What the key process reads it reads as who it was started by. What was not there has no rights yet.
+        // The key process reads files as the user that started it. A file that did not exist has no permissions yet.
         let theirs = keys.map(KeyProcess::take_requested_files).unwrap_or_default();
         let is_ours = |(path, stamp): &&(PathBuf, FileStamp)| stamp.is_there() && !theirs.contains(path);
         let files: Vec<_> = state.files.iter().filter(is_ours).map(|(path, _)| path.clone()).collect();

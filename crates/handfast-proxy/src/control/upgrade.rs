@@ -1,7 +1,7 @@
 //! Live upgrade: a new process takes the listening sockets from the running one, which then serves what it has to the end.
 //!
 //! In: a request of `handfast upgrade`, or a process that wants to take over. Out: everything that another process needs to
-//! serve in this one's place; and once it serves, a drain. Until the new one says that it serves, nothing has changed for this one.
+//! serve in this one's place; and once it serves, a drain. Until the new one reports that it serves, nothing has changed for this one.
 //!
 //! ```text
 //! handfast upgrade ── start ──▶ running one ── executes ──▶ new one

@@ -43,7 +43,7 @@ impl Program {
             UpgradeEvent::Failed { process, why } if self.upgrades.is_taker(process) => {
                 self.upgrade_failed(&why)
             }
-            // One that has asked for the sockets says itself why it ends, or its connection does.
+            // A process that requested the sockets reports itself why it ends, or its connection ends.
             UpgradeEvent::Ended { attempt, how }
                 if self.upgrades.is_attempt(attempt) && !self.upgrades.is_under_way() =>
             {

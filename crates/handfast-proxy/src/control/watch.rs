@@ -17,7 +17,7 @@ use tokio::time::{Instant, sleep_until};
 const QUIET: Duration = Duration::from_millis(100);
 /// … and no longer than this, while changes keep coming. So soon is also the first look at files that have just been loaded.
 const SOON: Duration = Duration::from_secs(1);
-/// Beyond so many folders the interval alone must do.
+/// Beyond this number of folders only the interval detects changes.
 const FOLDERS: usize = 1024;
 
 /// A watch on folders. One for the life of the program: whatever else that does, the interval goes on.
@@ -108,7 +108,7 @@ async fn notification(notifier: Option<&AsyncFd<OwnedFd>>) {
     let Some(notifier) = notifier else { return std::future::pending().await };
     let Ok(mut ready) = notifier.readable().await else { return std::future::pending().await };
     let mut buffer = [MaybeUninit::<u8>::uninit(); 4096];
-    // What exactly has changed is not asked: the files' stamps say that.
+    // The exact change is not read: the files' stamps show it.
     while rustix::io::read(notifier, &mut buffer).is_ok() {}
     ready.clear_ready();
 }
@@ -124,7 +124,7 @@ mod tests {
         tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime").block_on(test);
     }
 
-    /// Waits as the program does while something else happens again and again, which ends each wait.
+    /// Waits as the program does while something else happens repeatedly, which ends each wait.
     async fn disturbed(watch: &mut Watch, times: usize) {
         for _ in 0..times {
             let waited = tokio::time::timeout(Duration::from_millis(2), watch.look_is_due()).await;

@@ -1,6 +1,6 @@
 //! The worker threads: all of them as the control thread holds them, and what each does with its orders.
 //!
-//! In: orders. Out: events that say they were carried out, and how many connections were cut at the end. A thread has an engine and its
+//! In: orders. Out: events that report their completion, and how many connections were cut at the end. A thread has an engine and its
 //! own listeners; everything that a connection needs lives on it.
 
 use std::io;
@@ -35,7 +35,7 @@ use handfast_process::listeners;
 use handfast_process::sandbox;
 
 /// Orders that may wait for a worker, which takes all of them at each look. New keys and addresses take the place of older
-/// ones, and a reload waits for the one before; so only a worker that is stuck, through as many reloads, has so many.
+/// ones, and a reload waits for the one before; so only a worker that is stuck, through as many reloads, reaches this number.
 const WAITING_ORDERS_LIMIT: usize = 64;
 /// Time for connections that are ended to write their log lines.
 const ENDING_TIMEOUT: Duration = Duration::from_millis(500);
@@ -62,7 +62,7 @@ pub(crate) enum Order {
     Describe(Sender<OpenSnapshot>),
     /// Confirm that the event loop is running.
     Heartbeat(u64),
-    /// Accept nothing more; who serves the same addresses.
+    /// Accept nothing more; the process that serves the same addresses.
     Drain(Successor),
     /// End what is left, and then the thread.
     End,
@@ -73,7 +73,7 @@ pub(crate) enum Event {
     Installed(Result<(), Failure>),
     /// The last connection has ended while draining.
     Drained,
-    /// The thread is about to end; so many connections were cut.
+    /// The thread is about to end; the number of connections that were cut.
     Ended(usize),
     Failed(Error),
 }
@@ -215,7 +215,7 @@ impl Workers {
         self.events.recv().await
     }
 
-    /// Ends them all; how many connections were cut.
+    /// Ends all workers, and returns the number of connections that were cut.
     pub(crate) async fn end(mut self) -> usize {
         self.tell(|| Order::End);
         let mut cut = 0;
@@ -254,7 +254,7 @@ impl Handle {
     /// Gives an order, and does not wait for it to be carried out: the control thread waits for no worker but with a
     /// deadline.
     ///
-    /// **Errors**: the worker has not looked for so many orders that it takes no more. What was ordered does not happen there.
+    /// **Errors**: the worker's mailbox is full, because it did not read its orders. This order is not carried out there.
     fn order(&self, order: Order) -> Result<(), Error> {
         let news = order.news();
         self.orders.send_instead(order, |waiting| news.is_some() && waiting.news() == news).map_err(|_| {
@@ -418,7 +418,7 @@ impl OrderTask {
             Order::Describe(to) => {
                 let thread = Rc::clone(&self.thread);
                 spawn(Priority::Flow, async move {
-                    // The one who asked may have left.
+                    // The requester may have disconnected.
                     let _ = to.try_send(thread.open.snapshot().await);
                 });
             }

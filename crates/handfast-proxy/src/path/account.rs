@@ -1,4 +1,4 @@
-//! A connection in the books: that it is counted when it is accepted and when it ends, each once, whatever becomes of it; and whether its
+//! A connection in the books: that it is counted when it is accepted and when it ends, each once, whatever happens to it; and whether its
 //! client is admitted.
 //!
 //! In: a client that was accepted, and in the end the reason. Out: its record in the metrics and the access log, its permits
@@ -54,8 +54,8 @@ impl Account {
         Self { thread, service, record, open, address_permit: None, closed: false, _permits: permits }
     }
 
-    /// Lets the client in, or says why not; counted. Its address is the socket's, or the one that a proxy in front has named: so it is called
-    /// at accept, or after the header that names it.
+    /// Admits the client, or returns why not; counted. Its address is the socket's, or the one that a proxy in front has named: so it is
+    /// called at accept, or after the header that names it.
     ///
     /// **Cost**: nothing where the service has no such rule; else two searches in sorted lists, and one exchange in a table that
     /// all threads share; a lock of a table where `max-connections-per-address` is set.

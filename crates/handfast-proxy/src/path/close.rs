@@ -1,12 +1,12 @@
 //! Step 7, close: the only place where a connection ends.
 //!
-//! In: the connection, its legs, and the reason. Out: both sockets closed in the way that tells each peer the truth, one
+//! In: the connection, its legs, and the reason. Out: both sockets closed in the way that is true for each peer, one
 //! record in the metrics and in the access log.
 //!
 //! | what happened | the client sees | the backend sees |
 //! |---|---|---|
 //! | both directions ended cleanly | close_notify, FIN | FIN |
-//! | no session came about | the alert that says why, FIN | nothing |
+//! | no session was made | the alert with the reason, FIN | nothing |
 //! | the backend ended, the client had everything and stayed silent | close_notify, FIN | a reset: the client has not ended |
 //! | the last response was sent (HTTP) | close_notify, FIN | as its pool ends it |
 //! | a side broke TLS | its alert, FIN, if it was the client; else as below | the same, the other way round |
@@ -44,7 +44,7 @@ fn begin<R: Runtime>(
     begun: Moment,
 ) -> (Option<Ending>, Option<Ending>) {
     let delivers = matches!(reason.side, Side::Client | Side::Backend) && !is_hurried(connection);
-    // MySQL's client has its server's refusal: before its own TLS, which is not counted, or as the first that was said to it.
+    // MySQL's client has its server's refusal: before its own TLS, which is not counted, or as the first message to it.
     let told = connection.account.service.starttls_protocol() == Some(Protocol::MySql)
         || connection.client.as_ref().is_some_and(|leg| leg.sent() > 0);
     let has_spoken = connection.client.as_ref().is_some_and(|leg| leg.received() > 0);
@@ -121,7 +121,7 @@ fn ways(reason: &CloseReason, delivers: bool, told: bool, last_sent: Moment) -> 
         // The TLS stream has not begun, so a FIN cannot be mistaken for its end.
         (Step::Hello | Step::Handshake, _, _) => (Way::Alert, abort),
         // Our own alert is on its way to the peer that caused it. For the other side it is another peer's fault, and an abort: an
-        // alert and a FIN would tell it that everything had arrived.
+        // alert and a FIN would mean that everything had arrived.
         (_, Cause::Tls | Cause::ClientCertificate, Side::Backend) => (abort, Way::Alert),
         (_, Cause::Tls | Cause::ClientCertificate, _) => (Way::Alert, abort),
         // A backend that refuses MySQL's client before TLS: its answer is on its way. Other clients have received nothing, and to one
@@ -129,7 +129,7 @@ fn ways(reason: &CloseReason, delivers: bool, told: bool, last_sent: Moment) -> 
         (Step::Connect, Cause::StarttlsRefused, _) if told => (Way::Alert, abort),
         // Without a backend nothing was on its way to the client but tickets.
         (Step::Route | Step::Connect, _, _) => (Way::AtOnce, abort),
-        // It cannot have the answers to its last messages, which the backend's program is to read all the same.
+        // It cannot have the answers to its last messages, which the backend's program is to read nevertheless.
         (Step::Relay, _, Side::Client) if delivers => (abort, Way::AbortOnceServed(last_sent)),
         (Step::Relay | Step::Close, _, _) => (abort, abort),
     }
@@ -178,7 +178,7 @@ mod tests {
         assert_eq!(ways(&refused, false, false, Moment::START), (Way::AtOnce, Way::AtOnce));
     }
 
-    /// A client without TLS takes a FIN for a whole answer, unless its own protocol has told it.
+    /// A client without TLS takes a FIN for a whole answer, unless its own protocol has a sign for that.
     #[test]
     fn a_refusal_to_begin_tls_is_no_clean_end_for_who_was_told_nothing() {
         let refused = CloseReason::new(Step::Connect, Side::Backend, Cause::StarttlsRefused);

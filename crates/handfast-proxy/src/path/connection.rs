@@ -17,7 +17,7 @@ use handfast_observe::reason::{CloseReason, Step};
 /// A client's connection: the state that every step needs.
 #[derive(Debug)]
 pub(crate) struct Connection<R: Runtime> {
-    /// Counts it as ended, once, whatever becomes of its task.
+    /// Counts it as ended, once, whatever happens to its task.
     pub(crate) account: Account,
     /// Time at which the client was accepted …
     pub(crate) accepted: Moment,

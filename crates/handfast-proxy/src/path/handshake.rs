@@ -1,6 +1,6 @@
 //! Step 3, handshake: from the hello to a session both sides agree on.
 //!
-//! In: a client that has said hello, and the rules for it. Out: its leg, secured, and what it sent behind its last flight.
+//! In: a client that has sent its hello, and the rules for it. Out: its secured leg, and the bytes behind its last flight.
 //! The time it took is split: our own computing, waiting for the client, and for a thread that was busy with others.
 
 use std::future::poll_fn;
@@ -30,7 +30,7 @@ use handfast_observe::record::Record;
 /// The extension `encrypted_client_hello` (RFC 9849 §5).
 const ENCRYPTED_CLIENT_HELLO: u16 = 0xfe0d;
 
-/// A signer that has done nothing for so long gets no processor.
+/// A signer that has done nothing for this duration gets no processor.
 const SIGNER_TIMEOUT: Duration = Duration::from_millis(50);
 
 /// Leaves the handshake to the backend: the client's TLS is passed on as it is, its hello first.
@@ -38,7 +38,7 @@ pub(crate) fn pass_through(record: &mut Record, hello: ReceivedHello) -> Vec<u8>
     record.server_name = hello.parsed.server_name;
     let details = record.details();
     details.passed_through = true;
-    // One that says nothing looks the same (RFC 9849 §6.2), so this is what is seen, not what is meant.
+    // A GREASE one looks the same (RFC 9849 §6.2), so this records the extension, not its meaning.
     details.encrypted_hello = hello.parsed.extensions.contains(&ENCRYPTED_CLIENT_HELLO);
     hello.bytes
 }
@@ -80,7 +80,7 @@ async fn exchange<R: Runtime>(
     carry_on(connection, hello, (session, signer), queued).await
 }
 
-/// Shakes hands with who validates a name (TLS-ALPN-01, RFC 8737), and serves nothing else; why the connection ends.
+/// Shakes hands with a client that validates a name (TLS-ALPN-01, RFC 8737), and serves nothing else. Returns the close reason.
 pub(crate) async fn answer_challenge<R: Runtime>(
     connection: &mut Connection<R>,
     hello: ReceivedHello,
@@ -195,7 +195,7 @@ fn left() -> CloseReason {
     reason(Side::Client, Cause::CLOSED_EARLY).because("right after its hello")
 }
 
-/// Begins a session by the rules for this client; and who is to answer its hello, if not this thread.
+/// Begins a session by the rules for this client. Returns the signer too, if it is to answer the hello.
 fn begin<'t, R: Runtime>(
     connection: &mut Connection<R>,
     thread: &'t WorkerContext,

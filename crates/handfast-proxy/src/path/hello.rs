@@ -1,6 +1,6 @@
 //! Step 2, hello: a whole ClientHello, however it was split, before the deadline and within the size limit.
 //!
-//! In: an accepted client. Out: what the hello says, and its bytes, which the handshake takes untouched.
+//! In: an accepted client. Out: the parsed hello, and its bytes, which the handshake takes untouched.
 
 mod plain_http;
 
@@ -138,7 +138,7 @@ fn take<S: Socket>(
     }
 }
 
-/// Appends what a client has sent to `received`; whether there was anything. `midway`: how an end is described that comes behind something.
+/// Appends the bytes that a client has sent to `received`; returns true if there were any. `midway`: detail for an end behind other bytes.
 ///
 /// **Errors**: the client ended, or its socket failed.
 pub(super) fn receive<S: Socket>(
@@ -187,7 +187,7 @@ fn look<S: Socket>(
     }
 }
 
-/// Keeps an alert for the client; why the connection ends.
+/// Keeps an alert for the client, and returns the close reason.
 fn refuse<S: Socket>(client: &mut Leg<S>, peek: &Peek, limit: usize) -> CloseReason {
     let (alert, reason) = match peek {
         // No alert is meant for a message over a limit of ours; OpenSSL and BoringSSL say this.

@@ -28,7 +28,7 @@ pub(super) struct Requests {
 }
 
 impl Requests {
-    /// Serves them until the connection ends; why it did.
+    /// Serves them until the connection ends, and returns the close reason.
     pub(super) async fn run<R: Runtime>(&mut self, connection: &mut Connection<R>) -> CloseReason
     where
         R::Socket: 'static,

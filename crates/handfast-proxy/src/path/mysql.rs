@@ -108,7 +108,7 @@ async fn upgrade<R: Runtime>(
     }
     let mut backend = dial(connection, Chosen::SERVICE).await?;
     let greeting = match greeting_of(&mut backend)? {
-        // A server's refusal is meant for its client, who can read it.
+        // A server's refusal is meant for its client, which can read it.
         Err((problem, words)) => {
             send(connection, &words).await?;
             return Err(of_problem(&problem));
@@ -146,7 +146,7 @@ fn greeting_of<S: Socket>(backend: &mut ConnectedBackend<S>) -> Result<MySqlGree
     }
 }
 
-/// Reads once from a client that logs in, after sending what waits; what it sent, if anything.
+/// Reads once from a client that logs in, after sending waiting bytes; returns the bytes that it sent.
 fn receive_login<R: Runtime>(connection: &mut Connection<R>) -> Result<Option<Vec<u8>>, CloseReason> {
     let (client, mut scratch) = connection.client_and_buffers();
     let broken = |broken: Broken| CloseReason::broken(Step::Connect, &broken);
@@ -183,7 +183,7 @@ async fn log_in<R: Runtime>(
     Ok(())
 }
 
-/// One look at both sides; whether anything moved.
+/// Looks at both sides once; returns true if anything moved.
 fn step<R: Runtime>(
     connection: &mut Connection<R>,
     login: &mut Login,

@@ -101,7 +101,7 @@ async fn converse<R: Runtime>(
     }
 }
 
-/// Keeps the last words to a client, which the close sends; why it ends.
+/// Keeps the last bytes to a client, which the close sends. Returns the close reason.
 pub(super) fn refuse<S: Socket>(client: &mut Leg<S>, answer: &[u8], problem: &Problem) -> CloseReason {
     client.keep(answer);
     let cause = match problem {

@@ -121,7 +121,7 @@ fn add_tls(header: &mut Writer, tls: &Agreed, certificate: Option<&[u8]>, sent: 
         if header.add_tls(client, verify, &values) {
             return;
         }
-        // Too large for any header: the rest is said all the same, and that there was one.
+        // Too large for any header: the rest is sent nevertheless, and that there was one.
         values.pop();
     }
     let _ = header.add_tls(client, verify, &values);

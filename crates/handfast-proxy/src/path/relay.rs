@@ -142,7 +142,7 @@ impl Relay {
         Ok(relay)
     }
 
-    /// Carries bytes until the connection ends; why it did.
+    /// Carries bytes until the connection ends, and returns the close reason.
     pub(crate) async fn run<R: Runtime>(&mut self, connection: &mut Connection<R>) -> CloseReason {
         let outcome = self.carry(connection).await;
         let mut parts = Parts::of(connection);

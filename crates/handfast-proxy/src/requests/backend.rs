@@ -67,7 +67,7 @@ impl<S: Socket + Debug + 'static> Backend<S> {
         }
     }
 
-    /// Reads more of a response's head, at most so many bytes; returns true if anything came.
+    /// Reads more of a response's head, at most `most` bytes; returns true if anything came.
     pub(crate) fn read_head(&mut self, most: usize, io: &mut Io<'_>) -> Result<bool, Fault> {
         match self {
             Self::Http1(backend) => backend.incoming.read_head(&mut backend.leg, most, io),

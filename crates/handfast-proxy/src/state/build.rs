@@ -1,4 +1,4 @@
-//! Making a state: reads everything that a configuration names, and says everything that is wrong with it. Nothing that serves is touched.
+//! Making a state: reads everything that a configuration names, and reports every problem with it. Nothing that serves is touched.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -114,7 +114,7 @@ pub(super) struct BuildContext<'a, 'p> {
 }
 
 impl BuildContext<'_, '_> {
-    /// Reads the lists of known keys. Where a file cannot be used now, what it held goes on being refused.
+    /// Reads the lists of known keys. If a file cannot be used now, the keys of its earlier version are still refused.
     fn lists(&mut self, files: &[PathBuf], previous: Option<&State>) {
         let loaded = weak::load(files, previous.map(|previous| &previous.known_keys));
         self.may_be_half_written |= loaded.findings.iter().any(Finding::may_be_half_written);

@@ -49,7 +49,7 @@ impl CarriedOver {
 
 #[cfg(test)]
 impl CarriedOver {
-    /// Nothing yet, for a process with so many threads.
+    /// Nothing yet, for a process with this number of threads.
     pub(crate) fn with_threads(threads: usize) -> Self {
         Self { threads, ..Self::default() }
     }
@@ -327,7 +327,7 @@ mod tests {
             "all machines of the fleet have them"
         );
 
-        // Keys that no service has wanted yet end with the fleet too.
+        // Keys that no service has requested yet end with the fleet too.
         let mut given = KeyRings::with(fleet.to_give(), Some(blue.clone()), ServiceUser::default());
         given.follow(Some(red), now);
         given.follow(Some(blue.clone()), now);

@@ -9,7 +9,7 @@ use crate::backends::tunnel::{DialAddress, dial_addresses};
 use handfast_config::model::{Address, Target, each_once};
 
 /// The checks of a state: each backend of a service once, those of its rules and of clients whose certificate fails too. In a service without
-/// checks, what earlier checks found is forgotten.
+/// checks, the results of earlier checks are forgotten.
 pub(crate) fn check_plans(state: &State, addresses: &Addresses) -> Vec<CheckPlan> {
     let mut plans: Vec<CheckPlan> = Vec::new();
     for service in &state.services {

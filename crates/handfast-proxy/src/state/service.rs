@@ -160,7 +160,7 @@ impl<'b, 'a, 'p> ServiceBuilder<'b, 'a, 'p> {
 
     /// Makes the parts of a service whose TLS ends here; the settings go to the routes.
     fn termination(&mut self, tls: &model::Tls, routes: &mut [RouteState]) -> Option<Termination> {
-        // Without a certificate the rest is looked at all the same: everything that is wrong is said at once, and what the report
+        // Without a certificate the rest is checked nevertheless: all problems are reported at once, and what the report
         // has of this keeps it from being served.
         let served = self.store(tls).unwrap_or_default();
         let ordered = tls.certificates.iter().filter_map(|entry| match entry {

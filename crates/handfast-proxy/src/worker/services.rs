@@ -358,7 +358,7 @@ impl ThreadService {
         each_once(diallers, |dialler| Rc::as_ptr(dialler))
     }
 
-    /// Backends of the service and of its rules that are wanted, each once, with TLS towards it; the first `most` of them.
+    /// Returns the backends of the service and of its rules for which `is_wanted` is true, each once, with their TLS; `most` at most.
     pub(crate) fn endpoints(
         &self,
         is_wanted: impl Fn(&Endpoint) -> bool,

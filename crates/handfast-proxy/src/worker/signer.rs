@@ -138,7 +138,7 @@ impl JobQueue {
 
     fn run(&self) {
         if handfast_net::sys::run_when_idle().is_err() {
-            // On Linux this is the thread's own. Where it is refused too the signer is one thread among others, and works all the same.
+            // On Linux this applies to the thread alone. If it is refused too, the signer is an ordinary thread, and still works.
             let _ = rustix::process::setpriority_process(None, LOWEST);
         }
         handfast_tls::warm_up();
@@ -196,7 +196,7 @@ impl Signer {
         Self { shared: Arc::default(), thread: None }
     }
 
-    /// Does the next work, if there is any; whether there was.
+    /// Does the next work, if there is any; returns true if there was.
     #[cfg(test)]
     pub(crate) fn work_once(&self) -> bool {
         let next = locked(&self.shared.queue).slots.pop_front();

@@ -19,7 +19,7 @@ use crate::backends::group::Group;
 
 /// Bytes of a hash in a cookie: no client finds another backend's by trying.
 const HASH_BYTES: usize = 16;
-/// Backends whose cookies are kept; names that are resolved again and again could be without end.
+/// Backends whose cookies are kept; names that are resolved repeatedly could have any number.
 const MOST_KEPT: usize = 10_000;
 
 /// Stickiness of a route: keeps clients at their backends.

@@ -36,7 +36,7 @@ const SKIPPED_LIMIT: u64 = 64 * 1024;
 
 #[derive(Debug)]
 pub(super) enum Failed {
-    /// No connection came about, or it broke.
+    /// No connection was made, or it broke.
     Leg(CloseReason),
     Late {
         answered: bool,
@@ -111,7 +111,8 @@ struct NotCancelled;
 
 impl Cancellation for NotCancelled {}
 
-/// Connects as the plan says; the leg, and what the backend has sent already. The source is the service's, and never a client's address.
+/// Connects by the plan; returns the leg, and the bytes that the backend has already sent. The source is the service's, and never a
+/// client's address.
 async fn reach(
     plan: &CheckPlan,
     sources: &Cell<usize>,

@@ -120,7 +120,7 @@ pub(crate) struct ConnectContext<'a, C> {
 }
 
 impl<C: Cancellation> ConnectContext<'_, C> {
-    /// Waits for the backend's socket. Whether the deadline was reached.
+    /// Waits for the backend's socket. Returns true if the deadline was reached.
     pub(super) async fn wait<R: Runtime>(&mut self) -> Result<bool, Cancelled> {
         self.cancellation.before_wait().map_err(|by| Cancelled { by, is_blamed: false })?;
         let woken = R::wait(self.time.deadline).await;

@@ -14,7 +14,7 @@ use handfast_wire::starttls::{Greeted, Greeting};
 use super::context::{Cancellation, ConnectContext, ConnectFailure, Stage};
 use crate::backends::opening::{Opening, of_problem, reason};
 
-/// Speaks an opening. Ends when everything is said and the kernel has it: from then on other bytes are counted.
+/// Carries out an opening. Ends when everything is sent and the kernel has it: from then on other bytes are counted.
 pub(super) async fn open<R: Runtime, C: Cancellation>(
     leg: &mut Leg<R::Socket>,
     opening: &mut Opening,
@@ -34,7 +34,7 @@ pub(super) async fn open<R: Runtime, C: Cancellation>(
     }
 }
 
-/// Takes in what has come; whether anything has.
+/// Processes received bytes; returns true if there were any.
 fn advance<S: Socket, C>(
     leg: &mut Leg<S>,
     opening: &mut Opening,
@@ -62,7 +62,7 @@ fn of_leg(broken: Broken) -> ConnectFailure {
     }
 }
 
-/// Waits for the greeting; what of it is the client's. `spoken`: what the backend has sent already.
+/// Waits for the greeting, and returns the part for the client. `spoken`: bytes that the backend has already sent.
 pub(super) async fn receive_greeting<R: Runtime, C: Cancellation>(
     leg: &mut Leg<R::Socket>,
     mut greeting: Greeting,
@@ -92,7 +92,7 @@ pub(super) async fn receive_greeting<R: Runtime, C: Cancellation>(
     }
 }
 
-/// Reads once from a backend, after sending what waits; what it sent, if anything.
+/// Reads once from a backend, after sending waiting bytes; returns the bytes that it sent.
 ///
 /// **Errors**: the leg broke, or the backend closed it.
 pub(crate) fn read<S: Socket>(

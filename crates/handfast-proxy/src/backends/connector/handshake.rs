@@ -58,7 +58,7 @@ impl Handshake {
         Ok(Self { session, hello: records.filled().to_vec() })
     }
 
-    /// Secures `leg`, which has sent or keeps the hello; what the backend sent with the end of the handshake.
+    /// Secures `leg`, which has sent or keeps the hello; returns the bytes that the backend sent with the end of the handshake.
     pub(super) async fn run<R: Runtime, C: Cancellation>(
         self,
         leg: &mut Leg<R::Socket>,

@@ -61,7 +61,7 @@ fn dial(group: &Group, now: Moment, tried: &[Rc<Endpoint>]) -> Attempt {
     }
 }
 
-/// Backends of so many connections that come one after the other and have no outcome yet.
+/// Returns the backends of `count` connections that come one after the other and have no outcome yet.
 fn picks(group: &Group, now: Moment, count: usize) -> Vec<Attempt> {
     (0..count).map(|_| dial(group, now, &[])).collect()
 }
@@ -398,7 +398,7 @@ fn whether_all_are_out_of_use_is_known() {
     assert!(!alone(Balance::RoundRobin, &[("never", 0, false)]).is_all_out(), "none that is used");
 }
 
-/// Its TLS comes late, behind words before it: that it answered says nothing yet.
+/// Its TLS comes late, after a dialogue: its answer proves nothing yet.
 #[test]
 fn a_backend_that_answered_and_failed_later_counts_as_one_that_fails() {
     let group = group(Balance::RoundRobin, &["a"]);

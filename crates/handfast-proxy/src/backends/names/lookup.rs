@@ -29,7 +29,7 @@ pub(crate) enum Unresolved {
     Deadline(Duration),
     /// The thread that reads `/etc/hosts` and `/etc/resolv.conf` failed.
     Files,
-    /// No nameserver gave an answer; what the last one did.
+    /// No nameserver gave an answer; the failure of the last one.
     Nameserver {
         address: IpAddr,
         waited: Duration,

@@ -72,7 +72,7 @@ impl Standing {
         outcome
     }
 
-    /// A check passed, in so long; with `rise` in a row a backend that is down is up.
+    /// A check passed, after this duration; with `rise` in a row a backend that is down is up.
     pub(crate) fn check_passed(&self, after: Duration, rise: u32) {
         let came_up = self.exclude(|exclusion| {
             let checked = exclusion.checked.get_or_insert_with(Checked::new);

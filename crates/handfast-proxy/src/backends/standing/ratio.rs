@@ -9,10 +9,10 @@ use handfast_net::clock::Moment;
 
 /// Duration of one window.
 pub(super) const WINDOW: Duration = Duration::from_secs(10);
-/// With fewer requests in a window nothing is said about their share.
+/// With fewer requests in a window their share has no meaning.
 pub(super) const LEAST: u64 = 20;
 
-/// Bits of a count, and the most that it says.
+/// Bits of a count, and its maximum.
 const BITS: u32 = 24;
 const MOST: u64 = (1 << BITS) - 1;
 

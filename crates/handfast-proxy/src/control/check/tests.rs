@@ -7,7 +7,7 @@ use std::fs;
 use super::*;
 use handfast_config::parse;
 
-/// A configuration that nothing is wrong with, but for what `more` says.
+/// A valid configuration, apart from `more`.
 fn config(folder: &Path, listen: &str, more: &str) -> Config {
     let text = format!(
         "{more}\n[[service]]\nname = \"web\"\nlisten = {listen:?}\nbackend = \"127.0.0.1:1\"\ncertificate = \"web.pem\"\n"
@@ -114,7 +114,7 @@ fn too_many_connections_for_the_limit_on_files_is_an_error() {
 #[test]
 fn files_are_tried_as_the_user_that_will_serve() {
     if !is_root() {
-        // Who is not root cannot become another user, and is told that.
+        // A process without root cannot become another user, and reports that.
         let folder = tempfile::tempdir().expect("a folder");
         let found = errors(folder.path(), "127.0.0.1:0", "[process]\nuser = \"nobody\"\n");
         assert!(only(&found).contains("only root may change its user"), "{found:?}");

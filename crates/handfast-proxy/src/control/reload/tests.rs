@@ -175,7 +175,7 @@ fn what_takes_a_restart_is_named() {
     assert_eq!(again.found.not_in_effect().lines().count(), 2, "{}", again.found.not_in_effect());
 }
 
-/// Runs on a control thread of its own.
+/// Runs on a separate control thread.
 fn on_the_control_thread(test: impl Future<Output = ()>) {
     tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime").block_on(test);
 }

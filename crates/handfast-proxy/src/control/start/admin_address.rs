@@ -15,7 +15,7 @@ use handfast_process::privileges::ServiceUser;
 /// Pauses before the admin address is tried again: if it was just given up, and otherwise.
 const AGAIN: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(250));
 
-/// A Handfast that was just told to stop, and has no connections, has ended within this time.
+/// A Handfast that just received a stop request, and has no connections, has ended within this time.
 const ENDS_WITHIN: Duration = Duration::from_secs(1);
 
 /// The process before this one closes its listeners two seconds after it gave up the admin address, if it is not too busy.
@@ -106,8 +106,7 @@ fn say(listener: &AdminListener) -> io::Result<()> {
     Ok(())
 }
 
-/// A second process with the same addresses is what a restart without a gap begins with; and what happens to somebody who
-/// did not know of the first one.
+/// Logs that another process has the same addresses. A restart without a gap begins so; or the operator has overlooked the first one.
 fn say_neighbour(address: &Address, Neighbour { process }: Neighbour) {
     tracing::warn!(
         "process {process} is a Handfast that has the admin address {address}: this one shares the listening addresses \

@@ -75,8 +75,8 @@ impl fmt::Display for UpgradeFailure {
 
 impl std::error::Error for UpgradeFailure {}
 
-/// Has the running process that is asked at `socket` (or at what the configuration `source` says) replaced by `program`, or by
-/// its own program as it is on disk now; what happened, as a sentence.
+/// Has the running process that is asked at `socket` (or at the path in the configuration `source`) replaced by `program`, or by
+/// its own program as it is on disk now. Returns the outcome as a sentence.
 ///
 /// A process that has given up root for `process.user` cannot start one that opens files as root. Then this one starts it, as it would be
 /// started at first: this command's own program, or `program`, with the configuration `source`.
@@ -111,7 +111,7 @@ pub fn upgrade(
 
 struct Plan {
     socket: PathBuf,
-    /// The configuration of a process that this command may start: one with `process.user`, which gives up root by itself.
+    /// The configuration of a process that this command may start: one with `process.user`, which drops root itself.
     configuration: Option<PathBuf>,
 }
 

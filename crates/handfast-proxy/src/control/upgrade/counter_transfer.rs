@@ -175,7 +175,7 @@ impl CounterReceiver {
     }
 
     fn go_on(self, place: impl Send + 'static) -> io::Result<()> {
-        // It speaks when there is something to say.
+        // It sends when there is something to send.
         self.from.set_read_timeout(None)?;
         let hear = move || {
             while self.next().is_ok() {}

@@ -114,7 +114,7 @@ struct UnderWay {
 }
 
 impl Upgrades {
-    /// Listens where the configuration says; `given` is a socket that listens there already. `beside`: another process may
+    /// Listens at the configured path; `given` is a socket that listens there already. `beside`: another process may
     /// have the path, which this one is to follow.
     ///
     /// **Errors**: those of binding a unix socket.
@@ -309,7 +309,7 @@ impl Upgrades {
             refuse(&asker, why);
         }
         if let Some(end) = end {
-            // It may have ended by itself.
+            // It may have ended already.
             let _ = end.try_send(());
         }
     }

@@ -56,7 +56,7 @@ pub(crate) enum UpgradeRequest {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Answer {
-    /// Here it is; so many descriptors follow.
+    /// The offer; its descriptors follow.
     Offer(Box<Offer>),
     /// The new process serves from now on.
     Go,

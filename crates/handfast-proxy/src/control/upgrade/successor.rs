@@ -75,7 +75,7 @@ pub(super) fn watch(
                 Err(RecvTimeoutError::Disconnected) => return,
                 Err(RecvTimeoutError::Timeout) if Instant::now() < deadline => {}
                 Err(RecvTimeoutError::Timeout) | Ok(()) => {
-                    // It may have ended by itself.
+                    // It may have ended already.
                     let _ = child.kill();
                     let _ = child.wait();
                     break format!(

@@ -1,4 +1,4 @@
-//! The new process's side: it takes what the running one serves with, and says when it serves itself.
+//! The new process's side: it takes over from the running process, and reports when it serves itself.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -110,7 +110,7 @@ impl Taking {
         Ok(Self { connection, offer, given: PassedSockets { sockets: given }, upgrade, kept: Vec::new() })
     }
 
-    /// A second hold of the connection, to say on it what went wrong.
+    /// A second handle of the connection, to report a failure on it.
     pub(crate) fn connection(&self) -> Result<GiverConnection, Error> {
         let stream = self.connection.stream.try_clone().map_err(Error::system("take over"))?;
         Ok(GiverConnection { stream, path: self.connection.path.clone() })
@@ -128,7 +128,7 @@ impl Taking {
         std::mem::take(&mut self.offer.keys).into_iter().map(given).collect()
     }
 
-    /// The socket that upgrades are asked for at, if this process is to have it at the same path.
+    /// The socket for upgrade requests, if this process is to have it at the same path.
     pub(crate) fn take_upgrade(&mut self, path: &Path) -> Option<OwnedFd> {
         self.upgrade.take_if(|(known, _)| known == path).map(|(_, socket)| socket)
     }

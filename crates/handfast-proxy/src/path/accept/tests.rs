@@ -1,4 +1,4 @@
-//! Accepting on real sockets of loopback: who is taken, who waits, who is turned away, and what becomes of the last ones.
+//! Accepting on real sockets of loopback: clients that are taken, that wait, that are refused, and the last ones in a queue.
 
 use std::cell::Cell;
 use std::io::{ErrorKind, Read};
@@ -36,7 +36,7 @@ struct Door {
 }
 
 impl Door {
-    /// With so many permits for the process, and `more` in the service's section; no task accepts yet.
+    /// With this number of permits for the process, and `more` in the service's section; no task accepts yet.
     fn new(permits: usize, more: &str) -> Self {
         let (registry, folder) = (Registry::new(), Folder::new());
         let metrics = registry.thread("worker-0");

@@ -14,7 +14,7 @@ use crate::worker::challenges::ThreadChallenges;
 
 /// Text that a browser shows.
 const REFUSED: &str = "This port speaks TLS: use https:// instead of http:// to connect.\n";
-/// Longest place that is redirected to; what is longer is refused.
+/// Longest target of a redirect; longer ones are refused.
 const LOCATION: usize = 8 * 1024;
 
 /// The status of a redirect. It keeps the method (RFC 9110 §15.4.9).
@@ -102,7 +102,7 @@ fn values<'h>(head: &'h [u8], name: &str) -> impl Iterator<Item = &'h str> {
     })
 }
 
-/// The file of a challenge (RFC 8555 §8.3), if it is asked for.
+/// The file of a challenge (RFC 8555 §8.3), if it is requested.
 fn challenge(head: &[u8], challenges: &ThreadChallenges) -> Option<Vec<u8>> {
     let line = head.split(|byte| *byte == b'\r').next()?;
     let target = line.strip_prefix(b"GET ")?.split(|byte| *byte == b' ').next()?;

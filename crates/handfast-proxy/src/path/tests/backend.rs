@@ -1,4 +1,4 @@
-//! A backend with a plan: how it answers a dial, what it says, and how it ends. It speaks real TLS where it is to.
+//! A backend with a plan: its answer to a dial, its bytes, and its end. It speaks real TLS in schedules with TLS.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -41,14 +41,14 @@ pub(super) struct Backend {
     pub(super) breaks_early: bool,
     /// It answers only when the client has ended.
     patient: bool,
-    /// Bytes that it means to say.
+    /// Number of bytes to send.
     pub(super) means: usize,
     spoken: bool,
     pub(super) ended: bool,
-    /// It has said close_notify, where it speaks TLS.
+    /// It has sent close_notify, if it speaks TLS.
     closed: bool,
     pub(super) heard: usize,
-    /// The proxy has said close_notify.
+    /// The proxy has sent close_notify.
     saw_close_notify: bool,
     /// The proxy has sent an alert, or broken TLS.
     pub(super) alert: Option<Box<str>>,
@@ -88,7 +88,7 @@ impl Backend {
         }
     }
 
-    /// One that answers everything, says nothing by itself and ends only when it receives an end.
+    /// One that answers everything, sends nothing else and ends only when it receives an end.
     pub(super) fn willing(link: Rc<RefCell<Link>>, server: &Rc<Server>) -> Self {
         let backend = Self::new(link, Random::stream(1, 2), Some(server));
         Self { end: End::Silent, patient: true, means: 0, breaks_early: false, ..backend }
@@ -195,7 +195,7 @@ impl Backend {
         (self.wire.came, self.wire.outgoing.len(), self.spoken, self.ended)
     }
 
-    /// Reads some of what came, and looks whether it is what the client says.
+    /// Reads some received bytes, and checks that the client sent them.
     pub(super) fn listen(&mut self, all: bool) {
         let came = self.wire.come(all);
         if self.tls.is_none() {

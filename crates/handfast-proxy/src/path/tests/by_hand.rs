@@ -1,4 +1,4 @@
-//! Single connections, led step by step: what the schedules meet only by chance, or cannot tell from something else.
+//! Single connections, driven step by step: cases that the schedules meet only by chance, or cannot tell from others.
 
 mod connecting;
 mod crowded;

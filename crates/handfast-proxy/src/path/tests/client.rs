@@ -21,7 +21,7 @@ pub(super) enum Reach {
     PartOfTheHello,
     /// Its hello, and nothing that comes after.
     Hello,
-    /// The whole handshake, and what it has to say.
+    /// The whole handshake, and its bytes.
     Data,
 }
 
@@ -33,14 +33,14 @@ pub(super) struct Client {
     pub(super) end: End,
     /// It waits for the backend's end before it ends itself.
     polite: bool,
-    /// Bytes that it means to say.
+    /// Number of bytes to send.
     pub(super) means: usize,
     pub(super) said: bool,
     pub(super) ended: bool,
-    /// It has said close_notify and everything before it.
+    /// It has sent close_notify and everything before it.
     pub(super) closed: bool,
     pub(super) heard: usize,
-    /// The proxy has said close_notify.
+    /// The proxy has sent close_notify.
     pub(super) saw_close_notify: bool,
     /// The proxy has sent an alert.
     pub(super) alert: Option<Box<str>>,
@@ -206,7 +206,7 @@ impl Client {
         self.incoming = session.kept().to_vec();
         self.hear(plaintext.filled());
         self.saw_close_notify |= received.closed;
-        // Who goes no further than its hello has nothing more to say either.
+        // A client that goes no further than its hello has nothing more to send either.
         if self.reach == Reach::Data && !self.closed && !self.ended {
             self.wire.outgoing.extend(replies.filled());
         }

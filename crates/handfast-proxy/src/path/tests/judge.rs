@@ -61,7 +61,7 @@ impl Outcome<'_> {
         assert!(!client.saw_close_notify || self.step >= Step::Relay, "close_notify without a backend");
     }
 
-    /// The side that is named misbehaved, or the end is one in order.
+    /// The side that is named misbehaved, or the end is clean.
     fn who_is_blamed_did_it(&self) {
         let Self { client, backend, cause, .. } = self;
         let (client_is_good, backend_is_good) = (client.is_good(), backend.is_good());
@@ -96,7 +96,7 @@ impl Outcome<'_> {
         }
     }
 
-    /// Invariant 4: from accept to relay there is one deadline, and nothing extends it; what follows is the last word.
+    /// Invariant 4: from accept to relay there is one deadline, and nothing extends it; only the last bytes follow.
     fn the_deadline_is_one(&self) {
         if self.step < Step::Relay {
             let most = self.handshake + Duration::from_secs(1);

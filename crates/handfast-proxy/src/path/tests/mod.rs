@@ -3,7 +3,7 @@
 //! A client that speaks real TLS and a backend, each with a plan (go through with it, stall, vanish, reset, at any
 //! step), meet the path over memory, on a clock that the test holds. What must hold whatever happens is in
 //! `judge.rs`: the invariants of ARCHITECTURE.md that speak of the path. A schedule that fails prints its seed;
-//! `HANDFAST_SEED=…` replays it alone. (TLS draws random numbers of its own; with an Ed25519 certificate their lengths
+//! `HANDFAST_SEED=…` replays it alone. (TLS draws its own random numbers; with an Ed25519 certificate their lengths
 //! are the same each time.)
 
 mod size;

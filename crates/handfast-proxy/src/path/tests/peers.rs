@@ -39,7 +39,7 @@ impl Wire {
         Self { link, outgoing: VecDeque::new(), random, came: 0 }
     }
 
-    /// Lets some of what is to be said go; whether anything was left to go.
+    /// Sends some of the outgoing bytes; returns true if any were sent.
     pub(super) fn go(&mut self) -> bool {
         let some = self.some(self.outgoing.len());
         self.link.borrow_mut().to_leg.extend(self.outgoing.drain(..some));

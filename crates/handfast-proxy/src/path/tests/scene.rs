@@ -37,9 +37,9 @@ use handfast_observe::cause::Cause;
 use handfast_observe::metrics::{Registry, Snapshot};
 use handfast_observe::reason::{Side, Step};
 
-/// No schedule has so many events.
+/// No schedule has this number of events.
 const EVENTS: usize = 20_000;
-/// Looks in a row without a change after which no side is going to act by itself.
+/// Looks in a row without a change after which no side is going to act without an event.
 const QUIET: u32 = 8;
 
 /// Reason why a connection ended, in the words of the metrics.
@@ -137,7 +137,7 @@ impl Scene {
         self.server.as_ref().expect("the backend speaks TLS")
     }
 
-    /// Plays one schedule, and says its seed if it fails.
+    /// Plays one schedule, and prints its seed if it fails.
     pub(super) fn play(&self, version: &str, seed: u64, loud: bool) {
         let verdict = catch_unwind(AssertUnwindSafe(|| self.live(version, seed, loud)));
         if let Err(panic) = verdict {

@@ -37,7 +37,7 @@ pub(super) struct World {
     pub(super) yields: bool,
     /// For the backend's socket.
     pub(super) seed: u64,
-    /// The backend has been dialled and the connection stands.
+    /// The backend has been dialled and the connection is open.
     pub(super) stands: bool,
     /// The connection carries bytes: it goes before handshakes.
     pub(super) carries_bytes: bool,

@@ -47,7 +47,7 @@ pub(super) enum Came {
     Confirmed(Hit),
     /// The backend failed, and the stored response may be served.
     StaleOnError(Hit),
-    /// The object is large, and the client wants a part of it: it is to be asked for that part alone.
+    /// The object is large, and the client wants a part of it: that part alone is to be requested.
     TooLargeForAPart,
 }
 
@@ -133,7 +133,7 @@ impl<'c, C: Client> Fetch<'c, C> {
         }
     }
 
-    /// Hands what waits to the cache; whether nothing waits any more.
+    /// Gives waiting content to the cache; returns true if none waits any more.
     ///
     /// **Errors**: it is neither stored nor read.
     fn put_pending(&mut self, io: &Io<'_>) -> Result<bool, Fault> {

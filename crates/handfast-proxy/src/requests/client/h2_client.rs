@@ -57,7 +57,7 @@ impl Http2Client {
 
     fn is_gone(&mut self) -> Option<CloseReason> {
         let mut context = Context::from_waker(&self.waker);
-        // Once its head is sent, the stream alone is asked.
+        // Once its head is sent, only the stream reports it.
         let reset = match &mut self.outgoing.stream {
             Some(stream) => stream.poll_reset(&mut context),
             None if self.has_answered => Poll::Pending,

@@ -75,7 +75,7 @@ fn route_of_responses<'f>(facts: &RequestFacts<'f>, route: &'f ThreadRequestRout
 /// - the host and the scheme that a trusted proxy forwards: it may repeat what its own client sent;
 /// - everything else of the client's connection that its backend receives, and the sender of the request.
 ///
-/// The client's address and the request's identifier are left out, as `docs/http/cache.md` says.
+/// The client's address and the request's identifier are left out, as described in `docs/http/cache.md`.
 fn identity(
     facts: &RequestFacts<'_>,
     route: &ThreadRequestRoute,

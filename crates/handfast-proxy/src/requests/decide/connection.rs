@@ -37,7 +37,7 @@ pub(crate) struct HttpConnection {
     pub(crate) facts: Rc<ConnectionFacts>,
     /// The client's address as text, for its backends; `None`: a unix socket.
     pub(crate) client_address: Option<Rc<str>>,
-    /// The client's certificate, if it was verified and a route may tell of it.
+    /// The client's certificate, if it was verified and a route may send data of it.
     pub(crate) client_certificate: Option<Rc<ShownCertificate>>,
     /// The same certificate in DER, if a route asks what it contains.
     pub(crate) certificate: Option<Rc<[u8]>>,

@@ -1,4 +1,4 @@
-//! One request, as it is known after its head: where it goes, what its backend receives, and its record.
+//! One request after its head: its route, the head for its backend, and its record.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -27,7 +27,7 @@ use crate::worker::services::{Chosen, ThreadService};
 use crate::worker::sticky::Affinity;
 use handfast_config::model::{FixedResponse, Piece, RequestLimits, RouteAction, Variable};
 
-/// A request whose head was accepted. It is counted from then on, and ends once, whatever becomes of its task.
+/// A request whose head was accepted. It is counted from then on, and ends once, whatever happens to its task.
 #[derive(Debug)]
 pub(crate) struct Request {
     /// Head for the backend, as HTTP/1 text.
@@ -236,7 +236,7 @@ impl Request {
         ResponseFields::set_own(&mut self.response_fields, "Set-Cookie", set);
     }
 
-    /// It is known who sends it: it is done with it what its route says. `head` has the fields that its backend may see.
+    /// Its sender is identified: its action is that of its route. `head` has the fields that its backend may receive.
     pub(crate) fn admit(&mut self, head: &RequestHead<'_>, connection: &HttpConnection, sender: &Identified) {
         let route = &self.route;
         let path = head.target.path();

@@ -111,7 +111,7 @@ pub(crate) struct ResponseFields {
     rules: Rc<RequestRules>,
     /// For each rule; empty: none is sent.
     values: Vec<Vec<u8>>,
-    /// Those of the proxy itself: a cookie, what its cache did.
+    /// Those of the proxy itself: a cookie, the status of its cache.
     own: Vec<(&'static str, Vec<u8>)>,
 }
 

@@ -144,7 +144,7 @@ impl Incoming {
         self.ended
     }
 
-    /// Reads more of a head, at most so many bytes; returns true if anything came. An end is none of a message: the caller looks at the leg.
+    /// Reads more of a head, at most `most` bytes; returns true if anything came. An end is none of a message: the caller looks at the leg.
     pub(crate) fn read_head<S: Socket, T: Session>(
         &mut self,
         leg: &mut Leg<S, T>,
@@ -191,7 +191,7 @@ impl Incoming {
     ) -> Result<bool, Fault> {
         let moved = self.move_content(leg, to, io);
         if moved.is_err() {
-            // With TLS, content and the end that cuts it off can come in one read. What came before is sent all the same; if that fails
+            // With TLS, content and the end that cuts it off can come in one read. What came before is sent nevertheless; if that fails
             // too, the first fault is the true one.
             let _ = to.flush(&mut io.output());
         }
@@ -294,7 +294,7 @@ impl Incoming {
 const SPARE: usize = 16;
 const SPARE_SIZE: usize = 65_536;
 
-/// Reads a leg once, at most so many bytes; returns true if anything came, its end included.
+/// Reads a leg once, at most `most` bytes; returns true if anything came, its end included.
 fn read<S: Socket, T: Session>(
     leg: &mut Leg<S, T>,
     most: usize,

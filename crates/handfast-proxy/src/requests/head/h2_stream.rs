@@ -54,7 +54,7 @@ impl StreamIn {
         self.ended
     }
 
-    /// Moves at most so many bytes, and the rest of a frame; see [`Source::pump`].
+    /// Moves at most `most` bytes, and the rest of a frame; see [`Source::pump`].
     pub(crate) fn pump(&mut self, most: usize, to: &mut dyn Sink, io: &mut Io<'_>) -> Result<bool, Fault> {
         let most = most.min(to.room());
         let mut context = Context::from_waker(io.waker);

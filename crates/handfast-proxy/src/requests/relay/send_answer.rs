@@ -1,4 +1,4 @@
-//! Sending responses of our own: errors, redirects, what a route answers.
+//! Sending responses of our own: errors, redirects, fixed responses of routes.
 //!
 //! In: an [`Answer`], and a client. Out: it is with the kernel, or the client is gone.
 

@@ -123,7 +123,7 @@ where
         _ => reason,
     };
     if matches!(reason.cause, Cause::HttpClosed | Cause::Finished | Cause::Http2) {
-        // Each stream has a separate end, so this is none of theirs; what breaks now says nothing.
+        // Each stream has a separate end, so this is none of theirs; a failure now has no meaning.
         let _ = leg.send_close(&mut connection.thread.scratch.borrow_mut().records, false);
     }
     (leg, reason)

@@ -34,7 +34,7 @@ const LOGGED_NAME: usize = 64;
 /// Time after which a client should try again if too many passwords wait.
 const BUSY: Duration = Duration::from_secs(1);
 
-/// Finds out who sends a request. Its action is then that of its route, or a refusal.
+/// Identifies the sender of a request. Its action is then that of its route, or a refusal.
 pub(crate) async fn identify<R: Runtime>(
     connection: &HttpConnection,
     client: &mut impl Client,

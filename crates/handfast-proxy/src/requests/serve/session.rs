@@ -51,7 +51,7 @@ where
         Ok(tunnel) => Served::Tunnel(tunnel, std::mem::take(&mut client.incoming.input)),
         Err(reason) => {
             if matches!(reason.cause, Cause::HttpClosed | Cause::Finished) {
-                // The client has everything; what breaks now says nothing.
+                // The client has everything; a failure now has no meaning.
                 let records = &mut connection.thread.scratch.borrow_mut().records;
                 let _ = client.leg.send_close(records, false);
             }

@@ -1,4 +1,4 @@
-//! States made one after the other: what is kept, what is read again, what is refused.
+//! States made one after the other: data that is kept, files that are read again, problems that refuse a state.
 
 use super::*;
 use crate::testing::Folder;
@@ -159,7 +159,7 @@ fn a_certificate_that_broke_is_served_as_it_was() {
     assert!(built.report.left_out[0].contains("mail.pem"), "{:?}", built.report);
     assert!(built.may_be_half_written, "it could be used a moment ago");
     assert!(state.services[0].problems.is_empty());
-    // The next state knows of it, and does not hope any more.
+    // The next state has it as a known problem, and does not wait any more.
     process.state = built.state;
     let again = process.build();
     assert!(!again.may_be_half_written);

@@ -23,7 +23,7 @@ impl Wake for Bell {
     }
 }
 
-/// Notes how many answers there were when it was woken; the last of so many wakes ends the signer.
+/// Records the number of answers at each wake; the last wake ends the signer.
 struct Tally {
     shared: Weak<JobQueue>,
     woken_at: Mutex<Vec<u64>>,

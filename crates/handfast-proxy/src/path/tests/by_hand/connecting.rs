@@ -103,7 +103,7 @@ fn a_backend_that_never_answers_has_a_limit_of_its_own() {
     play.pass(Duration::from_millis(1));
     assert_eq!(play.dialled().len(), 2, "the next one is tried");
     assert_eq!(failures(&scene, 0), [("connect-deadline", 1)]);
-    // Its answer came in the very moment in which its time was over: it is looked at all the same.
+    // Its answer came at the very moment of the deadline: it is read nevertheless.
     play.pass(2 * SECOND);
     assert!(play.carries());
 }
@@ -117,7 +117,7 @@ fn a_backend_is_blamed_for_a_clients_deadline_if_it_had_a_second() {
         play.wake();
         play.pass(4 * SECOND);
         assert_eq!(play.end(), Some(("connect", "backend", "handshake-deadline")));
-        // The deadline came late to this thread; what counts is the time that the backend had.
+        // The deadline came late to this thread; the time that the backend had is what counts.
         assert_eq!(failures(&scene, 0), [("connect-deadline", 1)], "{deadline}");
         let mut play = Play::new(&scene, "1.3").dials(&[Dial::Never]);
         play.wake();
@@ -311,7 +311,7 @@ fn a_handshake_with_a_backend_is_written_down() {
     let line = &scene.lines()[0];
     assert_eq!(line["backend_tls"]["version"], "TLSv1.3");
     assert_eq!(line["seconds"]["connect"], json!(2.0));
-    // The second after it stood.
+    // One second after it was connected.
     assert_eq!(line["backend_tls"]["handshake"], json!(1.0), "{line}");
 }
 
@@ -372,7 +372,7 @@ fn a_handshake_with_a_backend_has_its_limits() {
     assert_eq!(line["reason"]["detail"], "during the TLS handshake with it");
     assert_eq!(line["backend_tls"]["handshake"], json!(1.0));
 
-    // One that always has something to say has the same limit: a record at a time, of a message that never ends.
+    // One that always has something to send has the same limit: a record at a time, of a message that never ends.
     let scene = Scene::with(SECURED, LIMITS);
     let mut play = Play::new(&scene, "1.3");
     play.wake();
@@ -432,7 +432,7 @@ fn what_breaks_off_a_handshake_with_a_backend_is_called_by_its_name() {
     assert_eq!(failures(&scene, 0), [("connect-deadline", 1)]);
 }
 
-/// Else the backend's log says that the connection was reset, and not why.
+/// Else the backend's log reports a reset without the reason.
 #[test]
 fn a_backend_whose_tls_is_wrong_is_told_so() {
     let scene = Scene::with(SECURED, "");

@@ -7,7 +7,7 @@ use crate::path::tests::TERMINATES;
 use crate::path::tests::scene::Scene;
 use crate::worker::signer::Signer;
 
-/// One that has said hello, and waits.
+/// A client that has sent its hello, and waits.
 fn waiting<'a>(scene: &'a Scene, version: &str) -> Play<'a> {
     let mut play = Play::new(scene, version).in_a_crowd();
     let hello = play.hello();

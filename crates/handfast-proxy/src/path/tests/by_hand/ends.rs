@@ -11,7 +11,7 @@ use super::starttls::packet;
 
 const SECURED: Mode = Mode { client_tls: true, backend_tls: true };
 
-/// Lets both sides take what is on its way; how it ended.
+/// Lets both sides take the bytes on their way; returns how it ended.
 fn ended(play: &mut Play<'_>) -> Option<Reason> {
     (0..20).find_map(|_| {
         play.listen();
@@ -133,7 +133,7 @@ fn a_reset_by_a_client_behind_the_end_is_none_of_what_was_delivered() {
         assert_eq!(ended(&mut play), Some(("relay", "client", end)));
         assert_eq!(play.backend.borrow().leg_closed, Some(Closed::Reset), "the backend sees the abort");
     }
-    // It has said that it ends, and leaves before its answer has come, which is written behind its reset.
+    // It has announced its end, and leaves before its answer has come, which is written behind its reset.
     let mut play = Play::established(&scene, "1.3");
     play.say(b"question");
     play.close();

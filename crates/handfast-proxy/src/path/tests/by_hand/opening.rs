@@ -62,7 +62,7 @@ fn what_comes_with_the_proxys_last_word_is_the_clients() {
     assert_eq!(play.client_hears(), b"220 welcome\r\n");
 }
 
-/// Each way not to get there, and what is said of it.
+/// Each failure on the way, and its reason.
 #[test]
 fn a_conversation_that_fails_has_its_cause() {
     let tunnel: fn() -> Scene = through;
@@ -117,7 +117,7 @@ fn a_client_that_leaves_meanwhile_is_noticed() {
     }
 }
 
-/// A backend that speaks and speaks, and never to the point, has its limit all the same.
+/// A backend that sends bytes without end, and never the expected ones, reaches the limit too.
 #[test]
 fn talk_does_not_move_the_deadline() {
     let scene = asking();

@@ -80,7 +80,7 @@ impl<'a> Play<'a> {
         play
     }
 
-    /// Wakes the connection, as the engine does for an event or a deadline; whether it has ended.
+    /// Wakes the connection, as the engine does for an event or a deadline; returns true if it has ended.
     pub(super) fn wake(&mut self) -> bool {
         let Some(task) = &mut self.task else { return true };
         if task.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready() {
@@ -211,7 +211,7 @@ impl<'a> Play<'a> {
             .map(|(reason, _)| reason)
     }
 
-    /// Lets the client reset it, and both sides take what is on its way; how it ended.
+    /// Lets the client reset it, and both sides take the bytes on their way; returns how it ended.
     pub(super) fn cut(&mut self) -> Option<Reason> {
         self.reset();
         (0..8).find_map(|_| {

@@ -1,4 +1,4 @@
-//! Step 5 with a conversation before it: a backend that fails in what is said before the client's bytes failed to connect.
+//! Step 5 with a dialogue before it: a backend that fails before the client's bytes failed to connect.
 //!
 //! One table over every protocol: whichever side asks for TLS, a backend that is silent, closes, sends garbage or has no TLS is counted,
 //! marked down after `limits.connect` at the latest, and the other backend is tried, as nothing has been given to the client yet.

@@ -70,7 +70,7 @@ fn a_client_that_does_not_finish_its_handshake_is_called_what_it_is() {
     type Breaks = fn(&mut Play<'_>);
     let cases: [(Breaks, &str, Option<&str>); 5] = [
         (|play| play.pass(3 * SECOND), "handshake-deadline", None),
-        // It always has something to say: change_cipher_spec, as often as it likes.
+        // It always has something to send: change_cipher_spec, as often as it likes.
         (
             |play| {
                 for _ in 0..4 {
@@ -152,7 +152,7 @@ fn a_name_that_is_none_is_refused() {
     );
 }
 
-/// RFC 6066 §3 allows none there, and clients send them all the same.
+/// RFC 6066 §3 allows none there, and clients send them nevertheless.
 #[test]
 fn an_address_in_place_of_a_name_is_passed_over() {
     let scene = Scene::new(TERMINATES);

@@ -143,7 +143,7 @@ fn ended_by_the_backend<'a>(scene: &'a Scene) -> Play<'a> {
 #[test]
 fn a_client_that_still_receives_is_waited_for() {
     let scene = Scene::with(TERMINATES, LIMITS);
-    // It has everything, and says nothing.
+    // It has everything, and sends nothing.
     let mut play = ended_by_the_backend(&scene);
     play.listen();
     play.pass(3 * SECOND - Duration::from_millis(1));

@@ -1,4 +1,4 @@
-//! Before hello, and behind connect: clients that ask for TLS in another protocol, and what becomes of the backend's own greeting.
+//! Before hello, and behind connect: clients that ask for TLS in another protocol, and the backend's own greeting.
 
 use handfast_leg::memory::Closed;
 use serde_json::json;
@@ -149,7 +149,7 @@ fn what_a_backend_does_in_place_of_a_greeting_has_its_cause() {
         (|play| play.backend.borrow_mut().peer_reset = true, ("connect", "backend", "reset"), ""),
         (|play| play.backend_says(b"HTTP/1.1 400 Bad Request\r\n"), ("connect", "backend", "starttls"), ""),
         (|play| play.client.borrow_mut().peer_gone = true, ("connect", "client", "closed-early"), ""),
-        // One that always has something to say has the same deadline.
+        // One that always has something to send has the same deadline.
         (
             |play| {
                 for _ in 0..6 {
@@ -360,7 +360,7 @@ fn what_goes_wrong_with_mysql_before_tls_has_its_cause() {
     }
 }
 
-/// The client ends, and both take what is on its way; how it ended.
+/// The client ends, and both take the bytes on their way; returns how it ended.
 fn ended_by_its_client(play: &mut Play<'_>) -> Option<Reason> {
     play.client.borrow_mut().peer_ended = true;
     (0..4).find_map(|_| {
@@ -398,7 +398,7 @@ fn what_goes_wrong_in_a_mysql_login_has_its_cause() {
     }
 }
 
-/// Its client says nothing before it was greeted.
+/// Its client sends nothing before it was greeted.
 #[test]
 fn no_backend_is_dialled_for_a_mysql_client_that_speaks_first() {
     let more = "starttls = \"mysql\"\n[service.proxy-protocol]\naccept-from = \"10.0.0.0/8\"";

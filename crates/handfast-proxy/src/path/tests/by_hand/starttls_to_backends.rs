@@ -180,7 +180,7 @@ fn a_mysql_server_that_does_not_secure_the_login_gets_none() {
     }
 }
 
-/// The backend's own greeting came before its TLS, and is not said twice.
+/// The backend's own greeting came before its TLS, and is not sent twice.
 #[test]
 fn a_client_without_tls_is_greeted_for_a_mail_server_that_was_asked_for_it() {
     let scene = scene(PLAIN, "smtp");

@@ -90,7 +90,7 @@ fn queue_content(play: &Play, peer: &mut Peer, id: usize) {
     }
 }
 
-/// Reads a response; what it was, and whether the connection can go on.
+/// Reads a response; returns it, and true if the connection can go on.
 async fn response(play: &Play, peer: &mut Peer, id: usize) -> (Outcome, bool) {
     let plan = &play.plans[id];
     let mut waits = plan.expects;

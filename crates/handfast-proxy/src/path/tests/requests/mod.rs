@@ -1,6 +1,6 @@
 //! Requests from accept to close, in thousands of orders of events, each from a seed: both versions on both sides, over memory.
 //!
-//! Every client and every backend follows the plan of the request that is in the path, so each knows what the other must have received.
+//! Every client and every backend follows the plan of the request that is in the path, so each can check the bytes of the other.
 //! `judge` checks what must hold in every schedule. A schedule that fails prints its seed; `HANDFAST_SEED=…` replays it alone.
 
 mod h1;

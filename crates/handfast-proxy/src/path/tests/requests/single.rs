@@ -21,7 +21,7 @@ const BACKEND_H2: Versions = Versions { client_h2: false, backend_h2: true };
 const HTTP2: Versions = Versions { client_h2: true, backend_h2: true };
 const LONG: Duration = Duration::from_secs(1_000);
 
-/// Waits until `is_so`, at most this long; whether it is.
+/// Waits until `is_so`, at most for this duration; returns the result.
 async fn wait_until(most: Duration, is_so: impl Fn() -> bool) -> bool {
     let deadline = InMemory::now() + most;
     while !is_so() && InMemory::now() < deadline {

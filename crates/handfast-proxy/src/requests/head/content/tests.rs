@@ -10,7 +10,7 @@ use handfast_wire::http1::Rule;
 
 use super::*;
 
-/// A leg, whose peer is in the hand of the test, and the buffers of a thread.
+/// A leg whose peer the test controls, and the buffers of a thread.
 struct Bench {
     link: Rc<RefCell<Link>>,
     leg: Leg<Memory>,
@@ -282,7 +282,7 @@ fn a_connection_without_a_request_owns_no_buffer() {
     assert_eq!(bench.buffers.spare.len(), SPARE);
 }
 
-/// Writes pieces and the end of a message; what the peer receives.
+/// Writes pieces and the end of a message; returns the bytes that the peer receives.
 fn send(framing: Framing, pieces: &[&str]) -> Result<String, Fault> {
     let mut bench = Bench::new(LegSide::Backend);
     let mut outgoing = Outgoing::new(framing);
