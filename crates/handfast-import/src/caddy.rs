@@ -1,11 +1,10 @@
-//! Converts Caddy's JSON: `rows.rs` describes the conversion of each key and module.
+//! Converts Caddy's JSON: `tables/caddy.tsv` describes the conversion of each key and module.
 //!
 //! Each server becomes a service, and one more for port 80 if there are certificates to redirect to. `walk.rs` runs its routes and
 //! handlers as Caddy does, and splits the requests into cells until each condition holds for all requests of one, or for none.
 
 mod matchers;
 mod proxy;
-mod rows;
 mod server;
 #[cfg(test)]
 #[expect(clippy::disallowed_methods, reason = "no other process reads these files")]
@@ -13,20 +12,21 @@ mod tests;
 mod tls;
 mod walk;
 
-use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Duration;
 
 use handfast_text::foreign::without_values;
-pub(crate) use rows::ROWS;
 use serde_json::{Map, Value};
 
-use crate::draft::{Draft, Whole};
+use crate::draft::Whole;
 use crate::imported::{ImportError, Imported, in_folder, read};
 use crate::note::{Fate, Notes, Place};
-use crate::row::find;
+use crate::row::{self, Table};
 use crate::toml::Section;
+
+/// Every key and module of Caddy's JSON that is known. An example is merged into a configuration at the place in front of `|`.
+pub(crate) static ROWS: Table = Table::new(|| row::rows(include_str!("../tables/caddy.tsv")));
 
 /// The name of the service that redirects to those with TLS.
 const REDIRECTS: &str = "redirects";
@@ -51,44 +51,34 @@ pub(crate) fn import(file: &Path, folder: &Path) -> Result<Imported, ImportError
         folder,
         root: &root,
         notes: Notes::default(),
-        is_refused: false,
         said: Vec::new(),
         lists: 0,
         has_unchecked: false,
     };
     let mut whole = Whole::default();
-    let (mut left_out, mut is_ordered) = (Vec::new(), false);
+    let mut is_ordered = false;
     import.known(At::new(&root, String::new()), "");
     let http = At::new(&root, String::new()).get("apps").get("http");
     import.known(At::new(&root, String::new()).get("apps"), "apps");
     import.known(http.clone(), "http");
     import.process(&http, &mut whole);
     let tls = import.certificates();
-    let is_possible = !std::mem::take(&mut import.is_refused);
-    let services = import.servers(&http, &tls, &mut whole);
-    let is_kept = |service: &mut Draft, is_refused: bool| {
-        is_possible && !is_refused && service.of("").text("client-tls").is_none()
-    };
-    let mut services = services;
-    let has_tls = services.iter_mut().any(|(_, service, is_refused)| is_kept(service, *is_refused));
+    let is_refused = import.notes.refused_since(0);
+    let mut services = import.servers(&http, &tls, is_refused, &mut whole);
+    let has_tls = services
+        .iter_mut()
+        .any(|(_, service, is_refused)| !*is_refused && service.of("").text("client-tls").is_none());
     for (name, mut service, is_refused) in services {
         // Redirects to services that are not there help no client.
         let is_useless = name == REDIRECTS && !has_tls;
-        if !is_possible || is_refused || is_useless {
-            left_out.push(name);
-            continue;
-        }
-        is_ordered |= service.of("").text("certificate").as_deref() == Some("\"acme\"");
-        whole.services.push(service);
+        let is_kept = !is_refused && !is_useless;
+        is_ordered |= is_kept && service.of("").text("certificate").as_deref() == Some("\"acme\"");
+        whole.add(name, service, !is_kept);
     }
     if !is_ordered {
         whole.acme = Section::default();
     }
-    let mut config = whole.write(&file.display().to_string());
-    for name in left_out {
-        let _ = writeln!(config, "\n# The service {name} is not here: something it needs was refused.");
-    }
-    Ok(Imported { config, notes: import.notes.0 })
+    Ok(Imported { config: whole.write(&file.display().to_string()), notes: import.notes.into_list() })
 }
 
 /// A value and the keys that lead to it.
@@ -188,8 +178,6 @@ struct Import<'v> {
     folder: &'v Path,
     root: &'v Value,
     notes: Notes,
-    /// Whether something was refused since the last service.
-    is_refused: bool,
     /// What was said once.
     said: Vec<&'static str>,
     /// Lists of users so far.
@@ -200,9 +188,12 @@ struct Import<'v> {
 
 impl<'v> Import<'v> {
     fn note(&mut self, at: &At<'_>, option: &str, fate: Fate, effect: impl Into<String>) {
-        self.is_refused |= fate == Fate::Refused;
+        self.notes.add(&self.place(at), option, fate, effect);
+    }
+
+    fn place(&self, at: &At<'_>) -> Place {
         let keys = if at.keys.is_empty() { "/".to_owned() } else { at.keys.clone() };
-        self.notes.add(&Place::Value(Rc::clone(&self.file), keys), option, fate, effect);
+        Place::Value(Rc::clone(&self.file), keys)
     }
 
     fn note_once(&mut self, at: &At<'_>, option: &str, effect: &'static str) {
@@ -216,7 +207,7 @@ impl<'v> Import<'v> {
         in_folder(self.folder, text)
     }
 
-    /// The notes of the table for the keys of an object. `context`: the first word of their rows.
+    /// Reports the keys of an object. `context`: the first word of their rows.
     fn known(&mut self, object: At<'v>, context: &str) {
         for (key, at) in object.entries() {
             if at.value.is_some_and(Value::is_null) {
@@ -227,17 +218,12 @@ impl<'v> Import<'v> {
         }
     }
 
-    /// The note of a row.
+    /// Reports a key or module by the name of its row.
     fn module(&mut self, at: &At<'_>, name: &str, option: &str) {
-        match find(&ROWS, name) {
-            None => {
-                let effect = "Handfast has nothing for this: remove it, or write the service by hand";
-                self.note(at, option, Fate::Refused, effect);
-            }
-            Some(row) if row.fate != Fate::Same && !rows::has_own_notes(row.name) => {
-                self.note(at, option, row.fate, row.effect);
-            }
-            Some(_) => {}
+        let place = self.place(at);
+        match row::find(&ROWS, name) {
+            None => self.notes.report_unknown(&ROWS, &place, option),
+            Some(row) => self.notes.report(row, &place, option, ""),
         }
     }
 

@@ -77,9 +77,16 @@ pub(crate) struct Whole {
     pub(crate) admin: Section,
     pub(crate) acme: Section,
     pub(crate) services: Vec<Draft>,
+    /// Names of services that something refused needs.
+    pub(crate) left_out: Vec<String>,
 }
 
 impl Whole {
+    /// Adds a service, or its name if it was refused.
+    pub(crate) fn add(&mut self, name: String, service: Draft, is_refused: bool) {
+        if is_refused { self.left_out.push(name) } else { self.services.push(service) }
+    }
+
     /// The text of a `handfast.toml`. `from`: what it was made of.
     pub(crate) fn write(&self, from: &str) -> String {
         let mut text = format!("# Made of {from} by `handfast import`.\n");
@@ -96,6 +103,9 @@ impl Whole {
         }
         for service in &self.services {
             service.write("service", &mut text);
+        }
+        for name in &self.left_out {
+            text.push_str(&format!("\n# The service {name} is not here: something it needs was refused.\n"));
         }
         text
     }

@@ -1,4 +1,4 @@
-//! Converts ghostunnel's command line; `ROWS` has the conversion of each flag.
+//! Converts ghostunnel's command line; `tables/ghostunnel.tsv` has the conversion of each flag.
 
 mod durations;
 
@@ -7,263 +7,13 @@ use std::path::Path;
 use crate::address::Address;
 use crate::draft::{Draft, Whole};
 use crate::imported::{ImportError, Imported, in_folder};
-use crate::note::Fate::{self, Approximated, Dropped, Refused, Same};
+use crate::note::Fate::{self, Refused};
 use crate::note::{Notes, Place};
-use crate::row::Scope::{Global, Service};
-use crate::row::{Row, row};
+use crate::row::{self, Row, Table};
 use crate::toml::{list, table};
 
-const STORE: &str = "keys are read from files, PEM or PKCS#12 without a password: `openssl pkcs12 -in FILE -nodes -out FILE.pem` takes one away";
-const METRICS: &str = "metrics are fetched by Prometheus from the admin address";
-const CERTIFICATES: &str =
-    "certificates are read from files; a program such as certbot or spiffe-helper writes them";
-const OPA: &str = "rules are written in allow and refuse";
-
-/// The flags of ghostunnel 1.7 and 1.8.
-pub(crate) const ROWS: [Row; 72] = [
-    row("listen", Service, Same, "--listen=127.0.0.1:9443", "listen = [\"127.0.0.1:9443\"]", ""),
-    row("target", Service, Same, "--target=127.0.0.1:81", "backend = [\"127.0.0.1:81\"]", ""),
-    row("cert", Service, Same, "--cert=a.pem --key=a.key", "certificate = \"a.pem\"", ""),
-    row("key", Service, Same, "--cert=a.pem --key=a.key", "key = \"a.key\"", ""),
-    row("cacert", Service, Same, "--cacert=ca.pem", "ca = \"ca.pem\"", ""),
-    row(
-        "keystore",
-        Service,
-        Same,
-        "--keystore=a.pem",
-        "certificate = [\"a.pem\"]",
-        "PEM with the chain and the key, or PKCS#12 without a password",
-    ),
-    row("storepass", Service, Refused, "--storepass=x", "", STORE),
-    row("keychain-identity", Service, Refused, "--keychain-identity=x", "", STORE),
-    row("keychain-issuer", Service, Refused, "--keychain-issuer=x", "", STORE),
-    row("keychain-serial", Service, Refused, "--keychain-serial=x", "", STORE),
-    row("keychain-require-token", Service, Refused, "--keychain-require-token", "", STORE),
-    row("pkcs11-module", Service, Refused, "--pkcs11-module=x", "", STORE),
-    row("pkcs11-token-label", Service, Refused, "--pkcs11-token-label=x", "", STORE),
-    row("pkcs11-pin", Service, Refused, "--pkcs11-pin=x", "", STORE),
-    row("use-workload-api", Service, Refused, "--use-workload-api", "", CERTIFICATES),
-    row("use-workload-api-addr", Service, Refused, "--use-workload-api-addr=unix:/x", "", CERTIFICATES),
-    row("auto-acme-cert", Service, Refused, "--auto-acme-cert=a.example", "", CERTIFICATES),
-    row("auto-acme-email", Service, Dropped, "--auto-acme-email=a@b.example", "", CERTIFICATES),
-    row("auto-acme-agree-to-tos", Service, Dropped, "--auto-acme-agree-to-tos", "", CERTIFICATES),
-    row("auto-acme-ca", Service, Dropped, "--auto-acme-ca=x", "", CERTIFICATES),
-    row("auto-acme-testca", Service, Dropped, "--auto-acme-testca=x", "", CERTIFICATES),
-    row(
-        "allow-all",
-        Service,
-        Same,
-        "--allow-all",
-        "mode = \"require\"",
-        "every client with a good certificate",
-    ),
-    row("allow-cn", Service, Same, "--allow-cn=alice", "allow = [\"cn:alice\"]", ""),
-    row(
-        "allow-ou",
-        Service,
-        Refused,
-        "--allow-ou=ops",
-        "",
-        "organizational units alone are no rule: use names, or subject: with the whole of it",
-    ),
-    row("allow-dns", Service, Same, "--allow-dns=a.example", "allow = [\"dns:a.example\"]", ""),
-    row("allow-dns-san", Service, Same, "--allow-dns-san=a.example", "allow = [\"dns:a.example\"]", ""),
-    row("allow-ip", Service, Same, "--allow-ip=192.0.2.1", "allow = [\"ip:192.0.2.1\"]", ""),
-    row("allow-ip-san", Service, Same, "--allow-ip-san=192.0.2.1", "allow = [\"ip:192.0.2.1\"]", ""),
-    row(
-        "allow-uri",
-        Service,
-        Same,
-        "--allow-uri=spiffe://a/*",
-        "allow = [\"spiffe://a/*\"]",
-        "* is one part of a path, ** at the end all below, as in ghostunnel",
-    ),
-    row("allow-uri-san", Service, Same, "--allow-uri-san=spiffe://a/b", "allow = [\"spiffe://a/b\"]", ""),
-    row("allow-policy", Service, Refused, "--allow-policy=x", "", OPA),
-    row("allow-query", Service, Refused, "--allow-query=x", "", OPA),
-    row(
-        "disable-authentication",
-        Service,
-        Same,
-        "--disable-authentication",
-        "",
-        "for a server: clients are not asked; for a client: no certificate of ours is shown",
-    ),
-    row(
-        "override-server-name",
-        Service,
-        Same,
-        "--override-server-name=a.example",
-        "name = \"a.example\"",
-        "",
-    ),
-    row(
-        "verify-cn",
-        Service,
-        Refused,
-        "--verify-cn=a",
-        "",
-        "names of backends are those in subjectAltName: use --verify-dns",
-    ),
-    row(
-        "verify-ou",
-        Service,
-        Refused,
-        "--verify-ou=a",
-        "",
-        "names of backends are those in subjectAltName: use --verify-dns",
-    ),
-    row("verify-dns", Service, Same, "--verify-dns=a.example", "name = \"a.example\"", "one name"),
-    row("verify-dns-san", Service, Same, "--verify-dns-san=a.example", "name = \"a.example\"", "one name"),
-    row("verify-ip", Service, Same, "--verify-ip=192.0.2.1", "name = \"192.0.2.1\"", "one address"),
-    row("verify-ip-san", Service, Same, "--verify-ip-san=192.0.2.1", "name = \"192.0.2.1\"", "one address"),
-    row(
-        "verify-uri",
-        Service,
-        Refused,
-        "--verify-uri=spiffe://a/b",
-        "",
-        "of backends URIs are not checked: pin their keys",
-    ),
-    row(
-        "verify-uri-san",
-        Service,
-        Refused,
-        "--verify-uri-san=spiffe://a/b",
-        "",
-        "of backends URIs are not checked: pin their keys",
-    ),
-    row("verify-policy", Service, Refused, "--verify-policy=x", "", OPA),
-    row("verify-query", Service, Refused, "--verify-query=x", "", OPA),
-    row(
-        "proxy",
-        Service,
-        Same,
-        "--proxy=http://127.0.0.1:3128",
-        "address = \"127.0.0.1:3128\"",
-        "http:// and socks5://; older versions call it connect-proxy",
-    ),
-    row(
-        "connect-proxy",
-        Service,
-        Same,
-        "--connect-proxy=http://127.0.0.1:3128",
-        "address = \"127.0.0.1:3128\"",
-        "http:// and socks5://",
-    ),
-    row("unsafe-target", Service, Dropped, "--unsafe-target", "", "backends may be anywhere"),
-    row("unsafe-listen", Service, Dropped, "--unsafe-listen", "", "it may listen on any address"),
-    row("proxy-protocol", Service, Same, "--proxy-protocol", "send = \"v2\"", ""),
-    row(
-        "proxy-protocol-mode",
-        Service,
-        Approximated,
-        "--proxy-protocol-mode=tls",
-        "send = \"v2\"",
-        "the header has the TLS facts in any case; conn: more than before, tls-full: the client's certificate too",
-    ),
-    row(
-        "target-status",
-        Service,
-        Dropped,
-        "--target-status=http://127.0.0.1:81/s",
-        "",
-        "backends are watched by [service.check]",
-    ),
-    row(
-        "status",
-        Global,
-        Approximated,
-        "--status=127.0.0.1:9902",
-        "listen = \"127.0.0.1:9902\"",
-        "plain HTTP, with /status, /ready, /live and /metrics",
-    ),
-    row("enable-pprof", Global, Dropped, "--enable-pprof", "", "it is about Go"),
-    row("enable-shutdown", Global, Dropped, "--enable-shutdown", "", "TERM stops it"),
-    row("metrics-graphite", Global, Dropped, "--metrics-graphite=127.0.0.1:2003", "", METRICS),
-    row("metrics-url", Global, Dropped, "--metrics-url=http://x", "", METRICS),
-    row("metrics-prefix", Global, Dropped, "--metrics-prefix=x", "", METRICS),
-    row("metrics-interval", Global, Dropped, "--metrics-interval=30s", "", METRICS),
-    row("syslog", Global, Dropped, "--syslog", "", "systemd puts what it writes into the journal"),
-    row("eventlog", Global, Dropped, "--eventlog", "", "it is about Windows"),
-    row(
-        "quiet",
-        Global,
-        Dropped,
-        "--quiet=all",
-        "",
-        "the access log has a line for each connection; access-log.to = \"off\" ends that",
-    ),
-    row(
-        "skip-resolve",
-        Service,
-        Same,
-        "--skip-resolve",
-        "",
-        "a name that does not resolve at the start is resolved again later",
-    ),
-    row(
-        "timed-reload",
-        Global,
-        Same,
-        "--timed-reload=90s",
-        "watch-interval = \"1m30s\"",
-        "changed files are always noticed at once",
-    ),
-    row(
-        "shutdown-timeout",
-        Global,
-        Same,
-        "--shutdown-timeout=7m",
-        "drain = \"7m\"",
-        "5m where it is not given",
-    ),
-    row(
-        "connect-timeout",
-        Service,
-        Approximated,
-        "--connect-timeout=7s",
-        "connect = \"7s\"",
-        "a client's handshake and connecting to the backend had this time each, and now have twice that together \
-         (`handshake`); 10s where it is not given",
-    ),
-    row(
-        "close-timeout",
-        Service,
-        Approximated,
-        "--close-timeout=3s",
-        "half-closed = \"3s\"",
-        "the time that a connection has when one direction has ended: as long as nothing moves, and no more in all; 10s \
-         where it is not given",
-    ),
-    row(
-        "max-conn-lifetime",
-        Service,
-        Same,
-        "--max-conn-lifetime=1h",
-        "lifetime = \"1h\"",
-        "from accept, not from the end of the handshake; 0s is no limit",
-    ),
-    row("max-concurrent-conns", Service, Same, "--max-concurrent-conns=100", "max-connections = 100", ""),
-    row(
-        "max-tls-version",
-        Service,
-        Same,
-        "--max-tls-version=TLS1.2",
-        "versions = [\"1.2\"]",
-        "TLS1.3 is not written: it is on by default",
-    ),
-    row("use-landlock", Global, Dropped, "--use-landlock", "", "process.sandbox is on by default"),
-    row(
-        "allow-unsafe-cipher-suites",
-        Service,
-        Dropped,
-        "--allow-unsafe-cipher-suites",
-        "",
-        "the policy's suites are used",
-    ),
-    row("cipher-suites", Service, Dropped, "--cipher-suites=AES,CHACHA", "", "the policy's suites are used"),
-];
+/// The flags of ghostunnel.
+pub(crate) static ROWS: Table = Table::new(|| row::rows(include_str!("../tables/ghostunnel.tsv")));
 
 pub(crate) fn import(arguments: &[String], folder: &Path) -> Result<Imported, ImportError> {
     let flags = flags(arguments)?;
@@ -272,17 +22,10 @@ pub(crate) fn import(arguments: &[String], folder: &Path) -> Result<Imported, Im
     import.process();
     import.sides();
     import.limits();
-    import.tell();
+    import.report();
     let Import { notes, draft, mut whole, .. } = import;
-    let is_whole = !notes.refused_since(0);
-    if is_whole {
-        whole.services.push(draft);
-    }
-    let mut config = whole.write("ghostunnel's command line");
-    if !is_whole {
-        config.push_str("\n# The service is not here: something it needs was refused.\n");
-    }
-    Ok(Imported { config, notes: notes.0 })
+    whole.add("ghostunnel".into(), draft, notes.refused_since(0));
+    Ok(Imported { config: whole.write("ghostunnel's command line"), notes: notes.into_list() })
 }
 
 /// The typed arguments.
@@ -514,11 +257,9 @@ impl Import<'_> {
     }
 
     /// The notes of the table.
-    fn tell(&mut self) {
+    fn report(&mut self) {
         for (row, value) in &self.flags.given {
-            if row.fate != Same && !(row.name == "quiet" && value.is_empty()) {
-                self.notes.add(&Place::Flag, &format!("--{}", row.name), row.fate, row.effect);
-            }
+            self.notes.report(row, &Place::Flag, &format!("--{}", row.name), value);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Converts haproxy.cfg: `grammar.rs` parses it, `rows.rs` describes the conversion of each keyword.
+//! Converts haproxy.cfg: `grammar.rs` parses it, `tables/haproxy.tsv` describes the conversion of each keyword.
 //!
 //! Each frontend or `listen` becomes a service for each kind of its addresses: `walk.rs` runs its rules and those of its
 //! backends for all requests at once, and splits the requests into cells until each rule is for all requests of one, or for none. A cell is a route.
@@ -20,7 +20,6 @@ mod tls;
 mod value;
 mod walk;
 
-use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -49,8 +48,7 @@ pub(crate) fn import(files: &[PathBuf], folder: &Path) -> Result<Imported, Impor
     }
     import.sections(&sections);
     import.process(&mut whole);
-    let is_possible = !std::mem::take(&mut import.is_refused);
-    let mut left_out = Vec::new();
+    let is_refused = import.notes.refused_since(0);
     for proxy in &proxies {
         let has_bind = proxy.section.lines.iter().any(|line| line.begins(&["bind"]));
         if proxy.kind() == "backend" || !has_bind || proxy.has(&["disabled"]) {
@@ -62,15 +60,9 @@ pub(crate) fn import(files: &[PathBuf], folder: &Path) -> Result<Imported, Impor
             import.note(&proxy.section.head, Fate::Approximated, effect);
             continue;
         }
-        for (name, service, is_refused) in import.services(proxy) {
-            if is_possible && !is_refused { whole.services.push(service) } else { left_out.push(name) }
-        }
+        import.services(proxy, is_refused, &mut whole);
     }
-    let mut config = whole.write(&main.display().to_string());
-    for name in left_out {
-        let _ = writeln!(config, "\n# The service {name} is not here: something it needs was refused.");
-    }
-    Ok(Imported { config, notes: import.notes.0 })
+    Ok(Imported { config: whole.write(&main.display().to_string()), notes: import.notes.into_list() })
 }
 
 /// The files, and those of folders that end in `.cfg`, by their names, as HAProxy reads them.
@@ -113,8 +105,6 @@ struct Import<'d> {
     /// Where relative paths start from.
     folder: &'d Path,
     notes: Notes,
-    /// Whether something was refused since the last service.
-    is_refused: bool,
     proxies: Vec<Proxy<'d>>,
     /// The lines of `global`.
     global: Vec<&'d Line>,
@@ -144,7 +134,6 @@ impl<'d> Import<'d> {
         Self {
             folder,
             notes: Notes::default(),
-            is_refused: false,
             proxies,
             users: of_kind("userlist").collect(),
             certificate_base: certificates.unwrap_or_default().into(),
@@ -165,7 +154,6 @@ impl<'d> Import<'d> {
 
     /// A note about a part of a line.
     fn note_of(&mut self, line: &Line, option: &str, fate: Fate, effect: impl Into<String>) {
-        self.is_refused |= fate == Fate::Refused;
         self.notes.add(&line.place, option, fate, effect);
     }
 
@@ -197,16 +185,14 @@ impl<'d> Import<'d> {
     fn sections(&mut self, sections: &'d [Section]) {
         for section in sections {
             let Some(row) = rows::of(&format!("section {}", section.kind())) else { continue };
-            if row.fate != Fate::Same && !rows::has_own_notes(row.name) {
-                self.note(&section.head, row.fate, row.effect);
-            }
+            self.notes.report(row, &section.head.place, &section.head.text(), "");
         }
     }
 
     /// Settings of the whole process.
     fn process(&mut self, whole: &mut Whole) {
         for line in self.global.clone() {
-            self.tell(line, "global ");
+            self.report(line, "global ");
             match line.word(0) {
                 "group" if !self.global.iter().any(|line| line.word(0) == "user") => {
                     self.note(line, Fate::Approximated, "a group is that of a user: write both");
@@ -238,17 +224,15 @@ impl<'d> Import<'d> {
     }
 
     /// The notes of the table for a proxy and its defaults.
-    fn tell_proxy(&mut self, proxy: &Proxy<'d>) {
+    fn report_proxy(&mut self, proxy: &Proxy<'d>) {
         for line in proxy.lines() {
-            self.tell(line, "");
+            self.report(line, "");
         }
     }
 
-    fn tell(&mut self, line: &'d Line, prefix: &str) {
+    fn report(&mut self, line: &'d Line, prefix: &str) {
         let Some(row) = rows::of_line(line, prefix) else {
-            let effect = "Handfast has nothing for this keyword: remove it, or write the service by hand";
-            self.note(line, Fate::Refused, effect);
-            return;
+            return self.notes.report_unknown(&ROWS, &line.place, &line.text());
         };
         if line.is_off {
             return;
@@ -261,9 +245,7 @@ impl<'d> Import<'d> {
             };
             self.note_of(line, &format!("{} ${{{}}}", line.word(0), variable.name), fate, effect);
         }
-        if row.fate != Fate::Same && !rows::has_own_notes(row.name) {
-            self.note(line, row.fate, row.effect);
-        }
+        self.notes.report(row, &line.place, &line.text(), "");
     }
 
     /// A `userlist` whose passwords are used.

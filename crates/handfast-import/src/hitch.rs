@@ -44,13 +44,12 @@ pub(crate) fn import(file: &Path, folder: &Path) -> Result<Imported, ImportError
     let place = Place::Line(Rc::new(file.to_owned()), 1);
     let services = hitch.frontends(&settings, &base, &place);
     tell(&settings, &mut hitch.notes);
-    let is_whole = !hitch.notes.refused_since(0);
-    hitch.whole.services = if is_whole { services } else { Vec::new() };
-    let mut config = hitch.whole.write(&file.display().to_string());
-    if !is_whole {
-        config.push_str("\n# The service is not here: something it needs was refused.\n");
+    let is_refused = hitch.notes.refused_since(0);
+    for mut service in services {
+        let name = service.of("").text("name").unwrap_or_default().replace('"', "");
+        hitch.whole.add(name, service, is_refused);
     }
-    Ok(Imported { config, notes: hitch.notes.0 })
+    Ok(Imported { config: hitch.whole.write(&file.display().to_string()), notes: hitch.notes.into_list() })
 }
 
 fn row_of(name: &str) -> Option<&'static Row> {

@@ -24,7 +24,7 @@ mod toml;
 use std::path::{Path, PathBuf};
 
 pub use imported::{ImportError, Imported};
-pub use note::{Fate, Note, Notes, Place};
+pub use note::{Fate, Note, Place};
 pub use row::{Row, Scope};
 
 /// The program whose configuration is converted.

@@ -1,4 +1,4 @@
-//! Converts nginx.conf: `grammar.rs` parses it, `rows.rs` describes the conversion of each directive.
+//! Converts nginx.conf: `grammar.rs` parses it, `tables/nginx.tsv` describes the conversion of each directive.
 //!
 //! Addresses with the same servers become a service each: `http.rs` has its TLS and `location.rs` its routes; `stream.rs` has
 //! services without HTTP.
@@ -9,7 +9,6 @@ mod grammar;
 mod http;
 mod listen;
 mod location;
-mod rows;
 mod scope;
 mod stream;
 #[cfg(test)]
@@ -19,43 +18,36 @@ mod tls;
 mod upstream;
 mod value;
 
-use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use grammar::Directive;
-pub(crate) use rows::ROWS;
 use scope::own;
 
-use crate::draft::{Draft, Whole};
+use crate::draft::Whole;
 use crate::imported::{ImportError, Imported, in_folder};
 use crate::note::{Fate, Notes};
-use crate::row::Row;
+use crate::row::{self, Table};
+
+/// Every directive of nginx that is known. An example is a part of a server, or of what is in front of `|`.
+pub(crate) static ROWS: Table = Table::new(|| row::rows(include_str!("../tables/nginx.tsv")));
+
+/// Directives that matter only where files are served.
+const SERVE_FILES: [&str; 4] = ["root", "index", "autoindex", "log_not_found"];
+/// Reason why files are refused.
+const FILES: &str = "Handfast serves no files: keep a web server for them, and name it as `backend`";
 
 pub(crate) fn import(files: &[PathBuf], folder: &Path) -> Result<Imported, ImportError> {
     let main = files.first().cloned().unwrap_or_default();
     let prefix = folder.join(main.parent().unwrap_or(Path::new("")));
     let directives = grammar::directives(files, &prefix)?;
-    let mut import = Import {
-        prefix: &prefix,
-        notes: Notes::default(),
-        is_refused: false,
-        upstreams: Vec::new(),
-        zones: Vec::new(),
-    };
+    let mut import =
+        Import { prefix: &prefix, notes: Notes::default(), upstreams: Vec::new(), zones: Vec::new() };
     let mut whole = Whole::default();
-    let mut left_out = Vec::new();
     import.process(&directives, &mut whole);
-    import.http(&directives, &mut whole, &mut left_out);
-    import.stream(&directives, &mut whole, &mut left_out);
-    let mut config = whole.write(&main.display().to_string());
-    for name in left_out {
-        let _ = writeln!(config, "\n# The service {name} is not here: something it needs was refused.");
-    }
-    Ok(Imported { config, notes: import.notes.0 })
-}
-
-fn row_of(name: &str) -> Option<&'static Row> {
-    ROWS.iter().find(|row| row.name == name)
+    let is_refused = import.notes.refused_since(0);
+    import.http(&directives, is_refused, &mut whole);
+    import.stream(&directives, is_refused, &mut whole);
+    Ok(Imported { config: whole.write(&main.display().to_string()), notes: import.notes.into_list() })
 }
 
 /// What is needed everywhere.
@@ -63,8 +55,6 @@ struct Import<'d> {
     /// Where relative paths start from: the folder of the first file.
     prefix: &'d Path,
     notes: Notes,
-    /// Whether something was refused since the last service.
-    is_refused: bool,
     upstreams: Vec<&'d Directive>,
     /// Of `limit_req`.
     zones: Vec<&'d Directive>,
@@ -77,7 +67,6 @@ impl<'d> Import<'d> {
 
     /// A note about a part of a directive.
     fn note_of(&mut self, directive: &Directive, option: &str, fate: Fate, effect: impl Into<String>) {
-        self.is_refused |= fate == Fate::Refused;
         self.notes.add(&directive.place, option, fate, effect);
     }
 
@@ -85,38 +74,27 @@ impl<'d> Import<'d> {
         in_folder(self.prefix, text)
     }
 
-    /// The notes of the table, for a block and those in it.
-    fn tell(&mut self, block: &[Directive]) {
+    /// Reports the directives of a block and of those in it. The entries of a map have names that are no directives.
+    fn report(&mut self, block: &[Directive]) {
         for directive in block {
-            self.tell_one(directive, block);
-            if rows::is_read(&directive.name) {
-                self.tell(directive.inner());
+            self.report_one(directive, block);
+            if ["server", "location", "if"].contains(&directive.name.as_str()) {
+                self.report(directive.inner());
             }
         }
     }
 
-    fn tell_one(&mut self, directive: &Directive, block: &[Directive]) {
-        let Some(row) = row_of(&directive.name) else {
-            self.note(
-                directive,
-                Fate::Refused,
-                "Handfast has nothing for this directive: remove it, or write the service by hand",
-            );
-            return;
-        };
-        let (mut fate, mut effect) = (row.fate, row.effect);
-        if rows::is_harmless(directive) {
-            return;
-        }
-        if rows::serves_files(&directive.name) {
-            (fate, effect) = if is_answered(block) {
-                (Fate::Dropped, "no file is served here")
-            } else {
-                (Fate::Refused, rows::FILES)
-            };
-        }
-        if fate != Fate::Same && !rows::has_own_notes(&directive.name) {
-            self.note(directive, fate, effect);
+    fn report_one(&mut self, directive: &Directive, block: &[Directive]) {
+        let (place, text) = (&directive.place, directive.text());
+        match row::find(&ROWS, &directive.name) {
+            None => self.notes.report_unknown(&ROWS, place, &text),
+            Some(row) if SERVE_FILES.contains(&row.name) && is_answered(block) => {
+                self.notes.add(place, &text, Fate::Dropped, "no file is served here");
+            }
+            Some(row) if SERVE_FILES.contains(&row.name) => {
+                self.notes.add(place, &text, Fate::Refused, FILES);
+            }
+            Some(row) => self.notes.report(row, place, &text, directive.argument(0)),
         }
     }
 
@@ -147,12 +125,7 @@ impl<'d> Import<'d> {
         let is_main = |directive: &&Directive| !["http", "stream"].contains(&directive.name.as_str());
         let main: Vec<_> =
             directives.iter().filter(is_main).filter(|main| !http::is_of_http(&main.name)).cloned().collect();
-        self.tell(&main);
-    }
-
-    /// Adds a service, unless something it needs was refused.
-    fn keep(&mut self, service: Draft, name: String, whole: &mut Whole, left_out: &mut Vec<String>) {
-        if std::mem::take(&mut self.is_refused) { left_out.push(name) } else { whole.services.push(service) }
+        self.report(&main);
     }
 }
 

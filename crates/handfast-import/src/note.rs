@@ -4,6 +4,8 @@ use std::fmt;
 use std::path::PathBuf;
 use std::rc::Rc;
 
+use crate::row::{self, Row};
+
 /// The conversion of an option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Fate {
@@ -70,21 +72,50 @@ impl fmt::Display for Note {
     }
 }
 
-/// Notes being taken.
+/// Notes of an import, each once, in the order in which they were added.
 #[derive(Debug, Default)]
-pub struct Notes(pub(crate) Vec<Note>);
+pub(crate) struct Notes {
+    list: Vec<Note>,
+    refusals: usize,
+}
 
 impl Notes {
-    /// Takes one.
+    /// Adds a note.
     pub(crate) fn add(&mut self, place: &Place, option: &str, fate: Fate, effect: impl Into<String>) {
+        self.refusals += usize::from(fate == Fate::Refused);
         let note = Note { place: place.clone(), option: option.to_owned(), fate, effect: effect.into() };
-        if !self.0.contains(&note) {
-            self.0.push(note);
+        if !self.list.contains(&note) {
+            self.list.push(note);
         }
     }
 
-    /// Whether something was refused since there were so many.
-    pub(crate) fn refused_since(&self, count: usize) -> bool {
-        self.0[count.min(self.0.len())..].iter().any(|note| note.fate == Fate::Refused)
+    /// Adds the note of an option's row, if this value has one.
+    pub(crate) fn report(&mut self, row: &Row, place: &Place, option: &str, value: &str) {
+        if row.is_reported(value) {
+            self.add(place, option, row.fate, row.effect);
+        }
+    }
+
+    /// Adds a note about an option that is not in the table.
+    pub(crate) fn report_unknown(&mut self, rows: &[Row], place: &Place, option: &str) {
+        let effect = format!(
+            "unknown: the table was checked with version {}, and what it does is not judged: remove it, or write the service by hand",
+            row::checked(rows)
+        );
+        self.add(place, option, Fate::Refused, effect);
+    }
+
+    /// Counts the refusals so far, to compare with those after a part of the configuration.
+    pub(crate) fn refusals(&self) -> usize {
+        self.refusals
+    }
+
+    /// Returns true if something was refused after the count was this one, even if an equal note was there before.
+    pub(crate) fn refused_since(&self, refusals: usize) -> bool {
+        self.refusals > refusals
+    }
+
+    pub(crate) fn into_list(self) -> Vec<Note> {
+        self.list
     }
 }

@@ -13,7 +13,6 @@ mod trust;
 #[cfg(test)]
 mod tests;
 
-use std::fmt::Write as _;
 use std::path::Path;
 
 use grammar::{Document, Given, Service, Setting};
@@ -38,43 +37,38 @@ pub(crate) fn import(file: &Path, folder: &Path) -> Result<Imported, ImportError
     let mut notes = Notes::default();
     let mut whole = Whole::default();
     global(&document, folder, &mut whole, &mut notes);
-    let of_all = notes.0.len();
+    let is_refused = notes.refused_since(0);
     let mut drafts: Vec<(&Service, Draft)> = Vec::new();
-    let mut left_out = Vec::new();
     for service in &document.services {
-        let before = notes.0.len();
+        let before = notes.refusals();
         let given = document.given(service);
         let translation = Translation { service, given: &given, folder, is_inetd };
         let primary = translation.primary();
         let draft = translation.draft(&mut notes);
         tell(&given, &mut notes);
         if notes.refused_since(before) {
-            left_out.push(service.name.as_str());
+            whole.left_out.push(format!("[{}]", service.name));
             continue;
         }
         match primary {
             None => drafts.push((service, draft)),
             Some((primary, setting)) => match drafts.iter_mut().find(|(known, _)| known.name == primary) {
-                Some((_, whole)) => add_rule(whole, draft),
+                Some((_, primary)) => add_rule(primary, draft),
                 None => {
                     let effect = format!("there is no service [{primary}] in front of it that was kept");
                     notes.add(&setting.place, &setting.name, Fate::Refused, effect);
-                    left_out.push(service.name.as_str());
+                    whole.left_out.push(format!("[{}]", service.name));
                 }
             },
         }
     }
-    let is_possible = !notes.0[..of_all].iter().any(|note| note.fate == Fate::Refused);
-    let kept = drafts.into_iter().filter(|_| is_possible);
+    let kept = drafts.into_iter().filter(|_| !is_refused);
     whole.services = kept.map(|(_, draft)| draft).collect();
     let mut config = whole.write(&file.display().to_string());
-    for name in left_out {
-        let _ = writeln!(config, "\n# The service [{name}] is not here: something it needs was refused.");
-    }
-    if !is_possible {
+    if is_refused {
         config.push_str("\n# No service is here: something that all of them need was refused.\n");
     }
-    Ok(Imported { config, notes: notes.0 })
+    Ok(Imported { config, notes: notes.into_list() })
 }
 
 /// A section with `sni = PRIMARY:name` is an exception of that service.

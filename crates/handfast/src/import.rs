@@ -195,15 +195,15 @@ mod tests {
                 handfast_import::hitch(&file, nowhere)
             }
             (Origin::Nginx, _) => {
-                write(in_nginx(row.example));
+                write(in_nginx(&row.example));
                 handfast_import::nginx(&[file], nowhere)
             }
             (Origin::Haproxy, _) => {
-                write(in_haproxy(row.example));
+                write(in_haproxy(&row.example));
                 handfast_import::haproxy(&[file], nowhere)
             }
             (Origin::Caddy, _) => {
-                write(in_caddy(row.example));
+                write(in_caddy(&row.example));
                 handfast_import::caddy(&file, nowhere)
             }
             (Origin::Ghostunnel, _) => {
@@ -345,7 +345,7 @@ mod tests {
         if worst != row.fate {
             return Err(format!("expected {:?}, but {notes:#?}", row.fate));
         }
-        if !text.contains(row.gives) {
+        if !text.contains(&*row.gives) {
             return Err(format!("expected {}, but\n{text}", row.gives));
         }
         if row.fate == Fate::Refused {

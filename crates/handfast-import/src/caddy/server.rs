@@ -20,11 +20,12 @@ struct Listener {
 }
 
 impl<'v> Import<'v> {
-    /// The services of all servers, and whether each was refused.
+    /// The services of all servers, and whether each was refused. `is_refused`: what all of them need was refused.
     pub(super) fn servers(
         &mut self,
         http: &At<'v>,
         certificates: &Certificates,
+        is_refused: bool,
         whole: &mut Whole,
     ) -> Vec<(String, Draft, bool)> {
         let port = |key: &str, usual: i64| http.get(key).number().unwrap_or(usual);
@@ -38,6 +39,7 @@ impl<'v> Import<'v> {
                 && !qualifying(server).is_empty();
         }
         for (name, server) in servers {
+            let before = self.notes.refusals();
             self.known(server.clone(), "server");
             let mut groups: Vec<(bool, Vec<Listener>)> = Vec::new();
             let listeners = self.listeners(&server);
@@ -54,7 +56,7 @@ impl<'v> Import<'v> {
                     None => groups.push((has_tls, vec![listener])),
                 }
             }
-            let is_refused = std::mem::take(&mut self.is_refused);
+            let is_refused = is_refused || self.notes.refused_since(before);
             let is_alone = groups.len() == 1;
             for (has_tls, group) in groups {
                 let kind = if is_alone {
@@ -73,9 +75,10 @@ impl<'v> Import<'v> {
                 } else {
                     End::Nothing
                 };
+                let before = self.notes.refusals();
                 let service =
                     self.service(&name, &server, (has_tls, &group), rest, (&names, certificates), whole);
-                services.push((name, service, std::mem::take(&mut self.is_refused) || is_refused));
+                services.push((name, service, is_refused || self.notes.refused_since(before)));
             }
         }
         if redirects && !has_plain {
@@ -87,7 +90,7 @@ impl<'v> Import<'v> {
             let mut route = Draft::default();
             route.put("", "redirect", "https");
             service.routes.push(route);
-            services.push((REDIRECTS.into(), service, false));
+            services.push((REDIRECTS.into(), service, is_refused));
         }
         services
     }

@@ -115,21 +115,14 @@ impl<'d> Import<'d> {
             let mut words = from.from(skipped).iter();
             while let Some(word) = words.next() {
                 let name = rows::option_of("server", word);
+                let start = from.words[..skipped.min(2)].join(" ");
                 let Some(row) = rows::of(&name) else {
-                    self.note_of(
-                        from,
-                        word,
-                        Fate::Refused,
-                        "Handfast has nothing for this option of `server`",
-                    );
+                    self.notes.report_unknown(&rows::ROWS, &from.place, &format!("{start} {word}"));
                     continue;
                 };
-                let value = if rows::has_value("server", word) { words.next().cloned() } else { None };
+                let value = if row.is_flag() { None } else { words.next().cloned() };
                 let text = value.as_ref().map_or_else(|| word.clone(), |value| format!("{word} {value}"));
-                if row.fate != Fate::Same && !rows::has_own_notes(row.name) {
-                    let place = if from.word(0) == "server" { from.word(1) } else { "" };
-                    self.note_of(from, &format!("{} {place} {text}", from.word(0)), row.fate, row.effect);
-                }
+                self.notes.report(row, &from.place, &format!("{start} {text}"), "");
                 options.push((word.clone(), value.unwrap_or_default()));
             }
         }

@@ -65,14 +65,12 @@ impl<'d> Import<'d> {
         while let Some(word) = words.next() {
             let name = rows::option_of("bind", word);
             let Some(row) = rows::of(&name) else {
-                self.note_of(line, word, Fate::Refused, "Handfast has nothing for this option of `bind`");
+                self.notes.report_unknown(&rows::ROWS, &line.place, &format!("bind {} {word}", line.word(1)));
                 continue;
             };
-            let value = if rows::has_value("bind", word) { words.next().cloned() } else { None };
+            let value = if row.is_flag() { None } else { words.next().cloned() };
             let text = value.as_ref().map_or_else(|| word.clone(), |value| format!("{word} {value}"));
-            if row.fate != Fate::Same && !rows::has_own_notes(row.name) {
-                self.note_of(line, &format!("bind {} {text}", line.word(1)), row.fate, row.effect);
-            }
+            self.notes.report(row, &line.place, &format!("bind {} {text}", line.word(1)), "");
             options.push((word.clone(), value.unwrap_or_default()));
         }
         let mut bind = Bind { line, addresses: Vec::new(), options };

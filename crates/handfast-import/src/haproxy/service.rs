@@ -12,7 +12,7 @@ use super::rules::{Action, OfResponses};
 use super::value::{Known, bounded, time};
 use super::walk::{Cell, End, Walk};
 use crate::cells::{Changes, Formula, add_route, covers};
-use crate::draft::Draft;
+use crate::draft::{Draft, Whole};
 use crate::note::Fate;
 use crate::toml::{Value, list, table};
 
@@ -20,14 +20,14 @@ use crate::toml::{Value, list, table};
 const OF_BACKEND: usize = 10;
 
 impl<'d> Import<'d> {
-    /// The services of a frontend or `listen`.
-    pub(super) fn services(&mut self, proxy: &Proxy<'d>) -> Vec<(String, Draft, bool)> {
+    /// Adds the services of a frontend or `listen`. `is_refused`: what all services need was refused.
+    pub(super) fn services(&mut self, proxy: &Proxy<'d>, is_refused: bool, whole: &mut Whole) {
+        let before = self.notes.refusals();
         let lines: Vec<_> = proxy.section.lines.iter().filter(|line| line.begins(&["bind"])).collect();
         let groups = self.binds(&lines);
         let is_alone = groups.len() == 1;
-        let mut services = Vec::new();
         // What `bind` has refused is a matter of all its services: a redirect to an address that is not there helps no client.
-        let is_refused = std::mem::take(&mut self.is_refused);
+        let is_refused = is_refused || self.notes.refused_since(before);
         for group in &groups {
             let kind = match (is_alone, group[0].has("ssl")) {
                 (true, _) => "",
@@ -35,10 +35,10 @@ impl<'d> Import<'d> {
                 (false, false) => "-plain",
             };
             let name = self.new_name(&format!("{}{kind}", proxy.name()));
+            let before = self.notes.refusals();
             let service = self.service(&name, proxy, group);
-            services.push((name, service, std::mem::take(&mut self.is_refused) || is_refused));
+            whole.add(name, service, is_refused || self.notes.refused_since(before));
         }
-        services
     }
 
     fn service(&mut self, name: &str, proxy: &Proxy<'d>, group: &[Bind<'d>]) -> Draft {
@@ -64,7 +64,7 @@ impl<'d> Import<'d> {
         if self.is_http {
             service.put("", "mode", "http");
         }
-        self.tell_proxy(proxy);
+        self.report_proxy(proxy);
         let ports: Vec<_> = addresses.iter().map(|(_, port)| *port).collect();
         let port =
             ports.first().copied().flatten().filter(|first| ports.iter().all(|port| *port == Some(*first)));
@@ -169,7 +169,7 @@ impl<'d> Import<'d> {
             if found.is_http() != self.is_http {
                 self.note(line, Fate::Refused, format!("{name} has another mode than its frontend"));
             }
-            self.tell_proxy(&found);
+            self.report_proxy(&found);
             let mut around = around(found.clone());
             rules.insert(
                 name.clone(),

@@ -10,7 +10,7 @@ const BUFFERS: &str = "each thread has buffers, of a size that was measured";
 const LOGS: &str = "problems go to the log, each connection gets a line in the access log";
 
 /// The table: [`row`] for each name that the manual or the lexer knows.
-pub(crate) const ROWS: [Row; 62] = [
+pub(crate) static ROWS: [Row; 62] = [
     row("alpn-protos", Global, Same, "alpn-protos = \"h2, http/1.1\"", "alpn = [\"h2\", \"http/1.1\"]", ""),
     row("backend", Global, Same, "backend = \"[127.0.0.1]:8081\"", "backend = [\"127.0.0.1:8081\"]", ""),
     row("backend-connect-timeout", Global, Same, "backend-connect-timeout = 7", "connect = \"7s\"", ""),

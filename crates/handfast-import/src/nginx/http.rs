@@ -37,12 +37,7 @@ pub(super) struct Server<'d> {
 }
 
 impl<'d> Import<'d> {
-    pub(super) fn http(
-        &mut self,
-        directives: &'d [Directive],
-        whole: &mut Whole,
-        left_out: &mut Vec<String>,
-    ) {
+    pub(super) fn http(&mut self, directives: &'d [Directive], is_refused: bool, whole: &mut Whole) {
         let http = own(directives, "http");
         let block = http.map_or(directives, Directive::inner);
         let scope = Scope::new(block);
@@ -51,21 +46,21 @@ impl<'d> Import<'d> {
         self.zones = block.iter().filter(|inner| inner.name == "limit_req_zone").collect();
         // What the servers and upstreams have is reported with the services that use them.
         let is_around = |directive: &&Directive| !["server", "upstream"].contains(&directive.name.as_str());
+        let before = self.notes.refusals();
         for directive in block.iter().filter(of_http).filter(is_around) {
-            self.tell_one(directive, block);
+            self.report_one(directive, block);
         }
-        let is_possible = !std::mem::take(&mut self.is_refused);
         let servers: Vec<_> = block.iter().filter(of_http).filter(|inner| inner.name == "server").collect();
         let groups = listen::groups(listen::sockets(&servers, self));
-        let is_possible = is_possible && !std::mem::take(&mut self.is_refused);
+        let is_refused = is_refused || self.notes.refused_since(before);
         let mut names: Vec<String> = Vec::new();
         for group in groups {
             let name = name_of(&group[0], &names);
             names.push(name.clone());
             let of_group: Vec<_> = group[0].servers.iter().map(|index| servers[*index]).collect();
+            let before = self.notes.refusals();
             let service = self.service(&name, &group, &of_group, &scope);
-            self.is_refused |= !is_possible;
-            self.keep(service, name, whole, left_out);
+            whole.add(name, service, is_refused || self.notes.refused_since(before));
         }
     }
 
@@ -82,7 +77,7 @@ impl<'d> Import<'d> {
         service.put("", "mode", "http");
         let mut known = Vec::new();
         for server in servers {
-            self.tell(server.inner());
+            self.report(server.inner());
             let scope = http.within(server.inner());
             let names = self.names(server);
             known.push(Server { directive: server, scope, names });

@@ -4,7 +4,6 @@ use super::Import;
 use super::grammar::Directive;
 use super::http::Server;
 use super::listen::Socket;
-use super::rows;
 use super::scope::{Scope, own};
 use super::upstream::Target;
 use super::value::{Known, template};
@@ -103,7 +102,7 @@ impl<'d> Import<'d> {
                     let effect = "paths of no location are answered with 404; nginx looks for files";
                     self.note_of(server.directive, "server", Fate::Approximated, effect);
                 }
-                Some(root) => self.note(root, Fate::Refused, rows::FILES),
+                Some(root) => self.note(root, Fate::Refused, super::FILES),
             }
         }
     }

@@ -14,27 +14,23 @@ const TIMES: [(&str, Option<&str>, &str); 2] =
     [("proxy_timeout", Some("10m"), "idle"), ("proxy_connect_timeout", None, "connect")];
 
 impl<'d> Import<'d> {
-    pub(super) fn stream(
-        &mut self,
-        directives: &'d [Directive],
-        whole: &mut Whole,
-        left_out: &mut Vec<String>,
-    ) {
+    pub(super) fn stream(&mut self, directives: &'d [Directive], is_refused: bool, whole: &mut Whole) {
         let Some(stream) = own(directives, "stream").map(Directive::inner) else { return };
         self.upstreams = stream.iter().filter(|inner| inner.name == "upstream").collect();
         let is_around =
             |directive: &&Directive| !["server", "upstream", "map"].contains(&directive.name.as_str());
+        let before = self.notes.refusals();
         for directive in stream.iter().filter(is_around) {
-            self.tell_one(directive, stream);
+            self.report_one(directive, stream);
         }
-        let is_possible = !std::mem::take(&mut self.is_refused);
+        let is_refused = is_refused || self.notes.refused_since(before);
         let servers: Vec<_> = stream.iter().filter(|inner| inner.name == "server").collect();
         for (at, server) in servers.iter().enumerate() {
             let name = format!("stream-{}", at + 1);
             let scope = Scope::new(stream).within(server.inner());
+            let before = self.notes.refusals();
             let service = self.stream_service(&name, server, &scope, stream);
-            self.is_refused |= !is_possible;
-            self.keep(service, name, whole, left_out);
+            whole.add(name, service, is_refused || self.notes.refused_since(before));
         }
     }
 
@@ -47,7 +43,7 @@ impl<'d> Import<'d> {
     ) -> Draft {
         let mut service = Draft::default();
         service.put("", "name", name);
-        self.tell(server.inner());
+        self.report(server.inner());
         let sockets = listen::sockets(&[server], self);
         service.put("", "listen", list(self.addresses(server, &sockets)));
         let has_tls = sockets.iter().any(|socket| socket.has_tls);

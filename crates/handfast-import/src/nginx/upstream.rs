@@ -67,7 +67,7 @@ impl<'d> Import<'d> {
             }
             return;
         };
-        self.tell(upstream.inner());
+        self.report(upstream.inner());
         let servers: Vec<_> = upstream.inner().iter().filter(|inner| inner.name == "server").collect();
         for server in &servers {
             match backend(server.argument(0), port.map(|_| 80)) {

@@ -14,7 +14,7 @@ const CERTIFICATES: &str =
     "there are no OCSP requests: client certificates are checked against lists (CRLfile)";
 
 /// The table: [`row`] for each name that the manual or the source knows, without aliases.
-pub(crate) const ROWS: [Row; 98] = [
+pub(crate) static ROWS: [Row; 98] = [
     row("accept", Service, Same, "accept = 127.0.0.1:9443", "listen = [\"127.0.0.1:9443\"]", ""),
     row("CAengine", Service, Refused, "CAengine = ca", "", ENGINE),
     row(
