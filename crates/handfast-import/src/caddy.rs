@@ -23,7 +23,6 @@ use crate::draft::Whole;
 use crate::imported::{ImportError, Imported, in_folder, read};
 use crate::note::{Fate, Notes, Place};
 use crate::row::{self, Table};
-use crate::toml::Section;
 
 /// Every key and module of Caddy's JSON that is known. An example is merged into a configuration at the place in front of `|`.
 pub(crate) static ROWS: Table = Table::new(|| row::rows(include_str!("../tables/caddy.tsv")));
@@ -56,7 +55,6 @@ pub(crate) fn import(file: &Path, folder: &Path) -> Result<Imported, ImportError
         has_unchecked: false,
     };
     let mut whole = Whole::default();
-    let mut is_ordered = false;
     import.known(At::new(&root, String::new()), "");
     let http = At::new(&root, String::new()).get("apps").get("http");
     import.known(At::new(&root, String::new()).get("apps"), "apps");
@@ -68,15 +66,10 @@ pub(crate) fn import(file: &Path, folder: &Path) -> Result<Imported, ImportError
     let has_tls = services
         .iter_mut()
         .any(|(_, service, is_refused)| !*is_refused && service.of("").text("client-tls").is_none());
-    for (name, mut service, is_refused) in services {
+    for (name, service, is_refused) in services {
         // Redirects to services that are not there help no client.
         let is_useless = name == REDIRECTS && !has_tls;
-        let is_kept = !is_refused && !is_useless;
-        is_ordered |= is_kept && service.of("").text("certificate").as_deref() == Some("\"acme\"");
-        whole.add(name, service, !is_kept);
-    }
-    if !is_ordered {
-        whole.acme = Section::default();
+        whole.add(name, service, is_refused || is_useless);
     }
     Ok(Imported { config: whole.write(&file.display().to_string()), notes: import.notes.into_list() })
 }

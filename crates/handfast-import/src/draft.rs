@@ -16,6 +16,17 @@ const SECTIONS: [&str; 10] = [
     "tickets",
 ];
 
+/// Reason why a service is refused.
+pub(crate) const MIXED: &str = "all certificates of an address are ordered, or all are files";
+
+/// A section `acme` with what must be written.
+pub(crate) fn acme_section(accepts_terms: bool) -> Section {
+    let mut section = Section::default();
+    section.put("accept-terms-of-service", accepts_terms);
+    section.put("folder", "/var/lib/handfast/acme");
+    section
+}
+
 /// A service, or a rule of one.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Draft {
@@ -38,6 +49,19 @@ impl Draft {
 
     pub(crate) fn put(&mut self, section: &str, key: &str, value: impl Into<Value>) {
         self.of(section).put(key, value);
+    }
+
+    /// Orders its certificates, besides those of its routes for these names. Returns false if it has some from files.
+    pub(crate) fn order<'n>(&mut self, names: impl IntoIterator<Item = &'n str>) -> bool {
+        let is_free = self.is_ordered() || !self.of("").has("certificate");
+        self.put("", "certificate", "acme");
+        names.into_iter().for_each(|name| self.of("").append("acme-names", name));
+        is_free
+    }
+
+    /// Returns true if its certificates are ordered.
+    pub(crate) fn is_ordered(&self) -> bool {
+        self.sections[0].text("certificate").as_deref() == Some("\"acme\"")
     }
 
     /// As it is written, for comparison with another one.
@@ -75,6 +99,7 @@ pub(crate) struct Whole {
     pub(crate) process: Section,
     pub(crate) access_log: Section,
     pub(crate) admin: Section,
+    /// Written if a service orders its certificates.
     pub(crate) acme: Section,
     pub(crate) services: Vec<Draft>,
     /// Names of services that something refused needs.
@@ -96,8 +121,9 @@ impl Whole {
             ("[admin]", &self.admin),
             ("[acme]", &self.acme),
         ];
+        let is_used = |header: &str| header != "[acme]" || self.services.iter().any(Draft::is_ordered);
         for (header, section) in sections {
-            if !section.is_empty() {
+            if !section.is_empty() && is_used(header) {
                 section.write(header, &mut text);
             }
         }

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use crate::address::Address;
 use crate::draft::{Draft, Whole};
-use crate::imported::{ImportError, Imported, in_folder};
+use crate::imported::{ImportError, Imported, in_folder, no_such_option};
 use crate::note::Fate::{self, Refused};
 use crate::note::{Notes, Place};
 use crate::row::{self, Row, Table};
@@ -48,9 +48,7 @@ fn flags(arguments: &[String]) -> Result<Flags, ImportError> {
         };
         let (name, value) = text.split_once('=').map_or((text, None), |(name, value)| (name, Some(value)));
         let Some(row) = ROWS.iter().find(|row| row.name == name) else {
-            let meant = handfast_text::suggest::did_you_mean(name, ROWS.iter().map(|row| row.name))
-                .unwrap_or_default();
-            problems.push(format!("--{name}: ghostunnel has no such flag{meant}"));
+            problems.push(format!("--{}", no_such_option(name, "ghostunnel", &ROWS)));
             continue;
         };
         let takes_value = row.example.split(' ').any(|example| example.starts_with(&format!("--{name}=")));

@@ -13,6 +13,7 @@ mod proxy;
 mod rows;
 mod rules;
 mod service;
+mod stores;
 #[cfg(test)]
 #[expect(clippy::disallowed_methods, reason = "no other process reads these files")]
 mod tests;
@@ -27,6 +28,7 @@ use around::Around;
 use grammar::{Line, Section};
 use proxy::Proxy;
 pub(crate) use rows::ROWS;
+use stores::Load;
 
 use crate::draft::Whole;
 use crate::imported::{ImportError, Imported, in_folder};
@@ -47,6 +49,8 @@ pub(crate) fn import(files: &[PathBuf], folder: &Path) -> Result<Imported, Impor
         );
     }
     import.sections(&sections);
+    import.loads = import.loads(&sections);
+    whole.acme = import.issuer(&sections);
     import.process(&mut whole);
     let is_refused = import.notes.refused_since(0);
     for proxy in &proxies {
@@ -110,6 +114,9 @@ struct Import<'d> {
     global: Vec<&'d Line>,
     users: Vec<&'d Section>,
     certificate_base: PathBuf,
+    key_base: PathBuf,
+    /// The certificates of `crt-store`.
+    loads: Vec<Load<'d>>,
     authority_base: PathBuf,
     /// Whether servers are verified where nothing is written.
     verifies_servers: bool,
@@ -137,6 +144,8 @@ impl<'d> Import<'d> {
             proxies,
             users: of_kind("userlist").collect(),
             certificate_base: certificates.unwrap_or_default().into(),
+            key_base: text("key-base").unwrap_or_default().into(),
+            loads: Vec::new(),
             authority_base: authorities.unwrap_or_default().into(),
             verifies_servers,
             global,

@@ -18,7 +18,7 @@ pub(crate) use rows::ROWS;
 
 use crate::address::Address;
 use crate::draft::{Draft, Whole};
-use crate::imported::{ImportError, Imported, in_folder, shown_option};
+use crate::imported::{ImportError, Imported, in_folder, no_such_option};
 use crate::note::{Fate, Notes, Place};
 use crate::openssl;
 use crate::row::Row;
@@ -61,10 +61,7 @@ fn unknown(settings: &[Setting]) -> Result<(), ImportError> {
     let mut problems = Vec::new();
     for setting in every(settings) {
         if row_of(&setting.name).is_none() {
-            let meant = handfast_text::suggest::did_you_mean(&setting.name, ROWS.iter().map(|row| row.name));
-            let meant = meant.unwrap_or_default();
-            let name = shown_option(&setting.name, &meant);
-            problems.push(format!("{}: {name}: hitch has no such option{meant}", setting.place));
+            problems.push(format!("{}: {}", setting.place, no_such_option(&setting.name, "hitch", &ROWS)));
         }
     }
     if problems.is_empty() { Ok(()) } else { Err(ImportError::Grammar(problems)) }

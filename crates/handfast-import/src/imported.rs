@@ -6,7 +6,8 @@ use std::{fmt, io};
 use handfast_tls::files::read_input;
 use toml_edit::{DocumentMut, Item, Value};
 
-use crate::note::{Fate, Note};
+use crate::note::{Fate, Note, Place};
+use crate::row::{self, Row};
 
 /// A converted configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -79,6 +80,13 @@ pub(crate) fn shown_option<'w>(word: &'w str, meant: &str) -> &'w str {
     if is_plain || !meant.is_empty() { word } else { "an unknown option" }
 }
 
+/// Returns the message about an option that a program does not have: `NAME: PROGRAM has no such option; did you mean …?`
+pub(crate) fn no_such_option(name: &str, program: &str, rows: &[Row]) -> String {
+    let meant = handfast_text::suggest::did_you_mean(name, rows.iter().map(|row| row.name));
+    let meant = meant.map(|meant| format!("; {meant}")).unwrap_or_default();
+    format!("{}: {program} has no such option{meant}", shown_option(name, &meant))
+}
+
 /// Bytes of a configuration that is read.
 const MOST_BYTES: u64 = 64 << 20;
 
@@ -97,4 +105,74 @@ pub(crate) fn read(path: &Path) -> Result<String, ImportError> {
 /// A path as seen from the new file, which may be in another folder.
 pub(crate) fn in_folder(folder: &Path, path: &str) -> String {
     if folder.as_os_str().is_empty() { path.to_owned() } else { folder.join(path).display().to_string() }
+}
+
+/// Adds a note in front where a file names a newer version of the program than its table was checked with, in a comment or a condition.
+pub(crate) fn note_newer(imported: &mut Imported, program: &str, rows: &[Row], file: &Path) {
+    let checked = row::checked(rows);
+    let Ok(text) = read(file) else { return };
+    let newer = text.lines().enumerate().find_map(|(at, line)| {
+        let version = version_in(&line.to_ascii_lowercase(), program)?;
+        (row::numbers(&version) > row::numbers(checked)).then_some((at + 1, version))
+    });
+    if let Some((line, version)) = newer {
+        let effect = format!(
+            "the table was checked with {checked}: what it does not have is reported as unknown, and what means something else by now is not noticed"
+        );
+        let (place, option) = (Place::Line(file.to_owned().into(), line), format!("{program} {version}"));
+        imported.notes.insert(0, Note { place, option, fate: Fate::Same, effect });
+    }
+}
+
+/// Returns the version that a line names: `nginx 1.30.1`, `nginx/1.30`, `version_atleast(3.2)`.
+fn version_in(line: &str, program: &str) -> Option<String> {
+    let after = line.split_once("version_atleast(").or_else(|| line.split_once(program))?.1;
+    let after = after.trim_start_matches([' ', '/', '-', ':']);
+    let after = after.strip_prefix("version").map_or(after, str::trim_start);
+    let after = after.strip_prefix('v').unwrap_or(after);
+    let version: String = after.chars().take_while(|sign| sign.is_ascii_digit() || *sign == '.').collect();
+    let version = version.trim_end_matches('.');
+    let is_version = version.contains('.') && version.parse::<std::net::IpAddr>().is_err();
+    is_version.then(|| version.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_version_is_found_where_files_name_it() {
+        for (line, program, expected) in [
+            (
+                "# generated 2026-11-01, mozilla guideline v5.7, nginx 1.31.0, openssl 3.5.0",
+                "nginx",
+                Some("1.31.0"),
+            ),
+            ("# nginx/1.30", "nginx", Some("1.30")),
+            ("# haproxy version 3.3.1-1", "haproxy", Some("3.3.1")),
+            (".if version_atleast(3.3)", "haproxy", Some("3.3")),
+            ("user nginx;", "nginx", None),
+            ("server haproxy 127.0.0.1:80", "haproxy", None),
+            ("server nginx 10.0", "haproxy", None),
+        ] {
+            assert_eq!(version_in(line, program).as_deref(), expected, "{line}");
+        }
+    }
+
+    #[test]
+    fn a_file_for_a_newer_version_names_that_of_the_table() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("nginx.conf");
+        for (version, is_noted) in [("1.18.0", false), ("1.30.9", false), ("1.31.0", true), ("2.0", true)] {
+            #[expect(clippy::disallowed_methods, reason = "no other process reads this file")]
+            std::fs::write(&file, format!("# nginx {version}\nevents {{ }}\n")).expect("written");
+            let imported = crate::nginx(std::slice::from_ref(&file), Path::new("")).expect("it is read");
+            let note = imported.notes.first().expect("a note").to_string();
+            assert_eq!(
+                note.contains(&format!("nginx {version}: same: the table was checked with 1.30")),
+                is_noted,
+                "{note}"
+            );
+        }
+    }
 }

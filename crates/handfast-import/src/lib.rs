@@ -62,6 +62,21 @@ impl Origin {
         row::find(self.rows(), name)
     }
 
+    /// Adds a note to the result where one of the files names a newer version than the table was checked with.
+    fn with_version(
+        self,
+        folder: &Path,
+        files: &[PathBuf],
+        result: Result<Imported, ImportError>,
+    ) -> Result<Imported, ImportError> {
+        result.map(|mut imported| {
+            files.iter().for_each(|file| {
+                imported::note_newer(&mut imported, self.name(), self.rows(), &folder.join(file))
+            });
+            imported
+        })
+    }
+
     /// Its name.
     pub fn name(self) -> &'static str {
         match self {
@@ -81,7 +96,7 @@ impl Origin {
 ///
 /// **Errors**: a file cannot be read, or is not written as stunnel's manual says.
 pub fn stunnel(file: &Path, folder: &Path) -> Result<Imported, ImportError> {
-    stunnel::import(file, folder)
+    Origin::Stunnel.with_version(folder, &[file.to_owned()], stunnel::import(file, folder))
 }
 
 /// Reads a file of hitch.
@@ -90,7 +105,7 @@ pub fn stunnel(file: &Path, folder: &Path) -> Result<Imported, ImportError> {
 ///
 /// **Errors**: the file cannot be read, or is not written as hitch's manual says.
 pub fn hitch(file: &Path, folder: &Path) -> Result<Imported, ImportError> {
-    hitch::import(file, folder)
+    Origin::Hitch.with_version(folder, &[file.to_owned()], hitch::import(file, folder))
 }
 
 /// Reads the arguments of ghostunnel, without the program's name.
@@ -108,7 +123,7 @@ pub fn ghostunnel(arguments: &[String], folder: &Path) -> Result<Imported, Impor
 ///
 /// **Errors**: a file cannot be read, or is not written as nginx's manual says.
 pub fn nginx(files: &[PathBuf], folder: &Path) -> Result<Imported, ImportError> {
-    nginx::import(files, folder)
+    Origin::Nginx.with_version(folder, files, nginx::import(files, folder))
 }
 
 /// Reads files of HAProxy as if one followed the other, and the lists of certificates, patterns and backends that they name.
@@ -117,7 +132,7 @@ pub fn nginx(files: &[PathBuf], folder: &Path) -> Result<Imported, ImportError> 
 ///
 /// **Errors**: a file cannot be read, or is not written as HAProxy's manual says.
 pub fn haproxy(files: &[PathBuf], folder: &Path) -> Result<Imported, ImportError> {
-    haproxy::import(files, folder)
+    Origin::Haproxy.with_version(folder, files, haproxy::import(files, folder))
 }
 
 /// Reads Caddy's JSON, as `caddy adapt` prints it.

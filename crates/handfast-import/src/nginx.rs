@@ -4,6 +4,7 @@
 //! services without HTTP.
 
 mod access;
+mod acme;
 mod fields;
 mod grammar;
 mod http;

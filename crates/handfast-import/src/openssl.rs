@@ -48,7 +48,11 @@ fn taken_apart(text: &str, find: impl Fn(&str) -> Option<&'static str>) -> Known
 
 /// A list for TLS 1.2 and older. Words such as `HIGH` or `!aNULL` are unknown: their meaning depends on the version of OpenSSL.
 pub(crate) fn suites(text: &str) -> Known {
-    taken_apart(text, |word| SUITES.iter().find(|(theirs, _)| *theirs == word).map(|(_, ours)| *ours))
+    let mut known =
+        taken_apart(text, |word| SUITES.iter().find(|(theirs, _)| *theirs == word).map(|(_, ours)| *ours));
+    // OpenSSL ignores names of TLS 1.3 in this list, and offers their suites in any case.
+    known.unknown.retain(|word| !SUITES_13.contains(&word.as_str()));
+    known
 }
 
 /// A list of IANA's names, for TLS 1.2.
@@ -84,12 +88,28 @@ pub(crate) fn write_suites(
     section.put("suites", list(names));
 }
 
-/// A list of groups.
+/// A list of groups, as `SSL_CTX_set1_groups_list(3)` describes it: `?` before one that may be unknown, `*` before one with a key share,
+/// `/` between lists, `-` before one that is removed, and `DEFAULT` for OpenSSL's own list.
 pub(crate) fn groups(text: &str) -> Known {
-    let find = |word: &str| {
-        GROUPS.iter().find(|(theirs, _)| theirs.eq_ignore_ascii_case(word)).map(|(_, ours)| *ours)
-    };
-    taken_apart(text, |word| find(word).filter(|name| OFFERED.contains(name)))
+    let mut known = Known { names: Vec::new(), unknown: Vec::new() };
+    for word in text.split([':', '/', ',', ' ']).filter(|word| !word.is_empty()) {
+        let is_optional = word.trim_start_matches('*').starts_with('?');
+        let name = word.trim_start_matches(['?', '*', '-']);
+        let found =
+            GROUPS.iter().find(|(theirs, _)| theirs.eq_ignore_ascii_case(name)).map(|(_, ours)| *ours);
+        match found {
+            _ if name == "DEFAULT" => {
+                let missing: Vec<_> = OFFERED.into_iter().filter(|one| !known.names.contains(one)).collect();
+                known.names.extend(missing);
+            }
+            Some(name) if word.starts_with('-') => known.names.retain(|other| *other != name),
+            Some(name) if known.names.contains(&name) => {}
+            Some(name) => known.names.push(name),
+            None if is_optional || word.starts_with('-') => {}
+            None => known.unknown.push(word.to_owned()),
+        }
+    }
+    known
 }
 
 #[cfg(test)]
@@ -112,6 +132,30 @@ mod tests {
         assert_eq!(written(&[], Some("new"), Some("old")).as_deref(), Some("[\"new\", \"old\"]"));
     }
 
+    /// SSL_CTX_set1_groups_list(3) of OpenSSL 3.5.
+    #[test]
+    fn lists_of_groups_are_taken_apart_as_openssl_does() {
+        for (text, names, unknown) in [
+            ("?X25519MLKEM768:X25519", vec!["X25519MLKEM768", "X25519"], vec![]),
+            (
+                "?*X25519MLKEM768 / ?*X25519:?secp256r1 / ?X448",
+                vec!["X25519MLKEM768", "X25519", "secp256r1"],
+                vec![],
+            ),
+            ("*?X25519:P-256", vec!["X25519", "secp256r1"], vec![]),
+            ("DEFAULT:-X25519MLKEM768", vec!["X25519", "secp256r1", "secp384r1"], vec![]),
+            ("X25519:DEFAULT", vec!["X25519", "X25519MLKEM768", "secp256r1", "secp384r1"], vec![]),
+            ("?X448:ffdhe2048:-brainpoolP256r1", vec![], vec!["ffdhe2048"]),
+        ] {
+            let known = groups(text);
+            assert_eq!(
+                (known.names, known.unknown),
+                (names, unknown.into_iter().map(str::to_owned).collect()),
+                "{text}"
+            );
+        }
+    }
+
     #[test]
     fn lists_are_taken_apart() {
         let known = suites("ECDHE-RSA-AES128-GCM-SHA256:HIGH:!aNULL");
@@ -119,6 +163,8 @@ mod tests {
         assert_eq!(known.unknown, ["HIGH", "!aNULL"]);
         assert_eq!(groups("X25519:P-256:prime256v1:X448").names, ["X25519", "secp256r1"]);
         assert_eq!(groups("X25519:P-256:X448").unknown, ["X448"]);
+        // OpenSSL ignores these names in this list, and offers their suites in any case.
+        assert_eq!(suites("TLS_AES_128_GCM_SHA256:ECDHE-RSA-AES128-GCM-SHA256").unknown, [""; 0]);
         assert_eq!(suites_13("TLS_AES_256_GCM_SHA384").names, ["TLS_AES_256_GCM_SHA384"]);
     }
 }

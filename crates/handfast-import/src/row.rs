@@ -99,9 +99,12 @@ pub(crate) fn find<'r>(rows: &'r [Row], name: &str) -> Option<&'r Row> {
     rows.iter().find(|row| row.name == name).or_else(family)
 }
 
+/// Returns the first two parts of a version, to compare it with another one.
+pub(crate) fn numbers(version: &str) -> Vec<u32> {
+    version.split('.').take(2).map_while(|part| part.parse().ok()).collect()
+}
+
 /// Returns the newest version that a row of a table was compared with.
 pub(crate) fn checked(rows: &[Row]) -> &'static str {
-    let numbers =
-        |version: &str| version.split('.').map_while(|part| part.parse().ok()).collect::<Vec<u32>>();
     rows.iter().map(|row| row.checked).max_by_key(|version| numbers(version)).unwrap_or_default()
 }

@@ -10,9 +10,18 @@ pub(crate) fn table<'k>(keys: impl IntoIterator<Item = (&'k str, Value)>) -> Val
     Value::InlineTable(keys.into_iter().collect())
 }
 
-/// A list.
+/// A list, with each item once: names that were different in the old configuration may be equal as Handfast writes them.
 pub(crate) fn list<T: Into<Value>>(items: impl IntoIterator<Item = T>) -> Value {
-    Value::Array(items.into_iter().collect())
+    let mut array = Array::new();
+    items.into_iter().for_each(|item| push(&mut array, item.into()));
+    Value::Array(array)
+}
+
+/// Adds an item to a list that does not have it.
+fn push(list: &mut Array, item: Value) {
+    if !list.iter().any(|known| written(known) == written(&item)) {
+        list.push(item);
+    }
 }
 
 /// A value without the spaces and comments around it.
@@ -56,12 +65,9 @@ impl Section {
 
     /// Adds to a list what is not in it.
     pub(crate) fn append(&mut self, key: &str, value: impl Into<Value>) {
-        let value = value.into();
         let list = self.0.entry(key).or_insert(toml_edit::value(Array::new()));
-        if let Some(list) = list.as_array_mut()
-            && !list.iter().any(|known| written(known) == written(&value))
-        {
-            list.push(value);
+        if let Some(list) = list.as_array_mut() {
+            push(list, value.into());
         }
     }
 

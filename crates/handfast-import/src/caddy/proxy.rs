@@ -239,25 +239,33 @@ impl<'v> Import<'v> {
         }
     }
 
-    /// A key that a service has once, for all of its backends. `must`: backends would not work with another value.
-    fn once(
-        &mut self,
-        at: &At<'v>,
-        service: &mut Draft,
-        (section, key): (&str, &str),
-        value: Value,
-        must: bool,
-    ) {
+    /// Writes what backends would not work without, and what a service has once: the version of HTTP, the PROXY header and the local address.
+    pub(super) fn settle(&mut self, proxies: &[&At<'v>], service: &mut Draft) {
+        let Some(first) = proxies.first() else { return };
+        let wanted = essentials(first);
+        for (at, (section, key)) in ESSENTIALS.into_iter().enumerate() {
+            if let Some(other) = proxies.iter().find(|other| essentials(other)[at] != wanted[at]) {
+                let effect = format!(
+                    "{key}: all backends of an address have the same, but others have another one or none: write a service for this site by hand, on another address"
+                );
+                self.note(other, "transport", Fate::Refused, effect);
+            } else if let Some(value) = &wanted[at] {
+                service.put(section, key, value.as_str());
+                if section == "proxy-protocol" {
+                    // A connection with a header is of one client.
+                    service.put("http", "pool", 0);
+                }
+            }
+        }
+    }
+
+    /// A key that a service has once, for all of its backends.
+    fn once(&mut self, at: &At<'v>, service: &mut Draft, (section, key): (&str, &str), value: Value) {
         let written = value.to_string();
         match service.of(section).text(key) {
             Some(known) if known != written.trim() => {
-                let fate = if must { Fate::Refused } else { Fate::Approximated };
-                self.note(
-                    at,
-                    key,
-                    fate,
-                    format!("a service has one {key} for all of its backends, here {known}"),
-                );
+                let effect = format!("a service has one {key} for all of its backends, here {known}");
+                self.note(at, key, Fate::Approximated, effect);
             }
             _ => service.put(section, key, value),
         }
@@ -306,7 +314,7 @@ impl<'v> Import<'v> {
             }
             _ => "round-robin",
         };
-        self.once(&policy, service, ("", "balance"), balance.into(), false);
+        self.once(&policy, service, ("", "balance"), balance.into());
     }
 
     fn transport(
@@ -327,26 +335,14 @@ impl<'v> Import<'v> {
             self.backend_tls(&transport.get("tls"), addresses, route);
         }
         if let Some(time) = transport.get("dial_timeout").time().and_then(|time| bounded(time, 100, 3_600)) {
-            self.once(transport, service, ("limits", "connect"), time.into(), false);
-        }
-        let versions = transport.get("versions").texts();
-        let has = |name: &str| versions.iter().any(|version| version == name);
-        if has("h2c") || (has("2") && !has("1.1")) {
-            self.once(transport, service, ("http", "backend-version"), "h2".into(), true);
-        }
-        if let Some(version) = transport.get("proxy_protocol").text().filter(|version| *version != "off") {
-            self.once(transport, service, ("proxy-protocol", "send"), version.into(), true);
-            service.put("http", "pool", 0);
-        }
-        if let Some(address) = transport.get("local_address").text() {
-            self.once(transport, service, ("", "source"), address.into(), true);
+            self.once(transport, service, ("limits", "connect"), time.into());
         }
         let keep = transport.get("keep_alive");
         if keep.get("enabled").value.and_then(serde_json::Value::as_bool) == Some(false) {
             service.put("http", "pool", 0);
         }
         if let Some(time) = keep.get("idle_timeout").time().and_then(|time| bounded(time, 100, 3_600)) {
-            self.once(&keep, service, ("http", "pool-idle"), time.into(), false);
+            self.once(&keep, service, ("http", "pool-idle"), time.into());
         }
     }
 
@@ -416,9 +412,9 @@ impl<'v> Import<'v> {
         self.known(active.clone(), "active");
         self.known(passive.clone(), "passive");
         if let Some(time) = passive.get("fail_duration").time().and_then(|time| bounded(time, 100, 86_400)) {
-            self.once(&passive, service, ("limits", "backend-retry"), time.into(), false);
+            self.once(&passive, service, ("limits", "backend-retry"), time.into());
             let most = passive.get("max_fails").number().unwrap_or(1).clamp(1, 1_000);
-            self.once(&passive, service, ("limits", "backend-failures"), most.into(), false);
+            self.once(&passive, service, ("limits", "backend-failures"), most.into());
         }
         let path = active.get("uri").text().or(active.get("path").text());
         let Some(path) = path.filter(|path| path.starts_with('/')) else {
@@ -464,6 +460,24 @@ impl<'v> Import<'v> {
             self.note(&active, "active", Fate::Approximated, effect);
         }
     }
+}
+
+/// Keys of a service without which backends would not work.
+const ESSENTIALS: [(&str, &str); 3] =
+    [("http", "backend-version"), ("proxy-protocol", "send"), ("", "source")];
+
+/// The values of [`ESSENTIALS`] for the upstreams of a handler.
+fn essentials(proxy: &At<'_>) -> [Option<String>; 3] {
+    let transport = proxy.get("transport");
+    let versions = transport.get("versions").texts();
+    let has = |name: &str| versions.iter().any(|version| version == name);
+    let is_h2 = has("h2c") || (has("2") && !has("1.1"));
+    let text = |key: &str| transport.get(key).text().map(ToOwned::to_owned);
+    [
+        is_h2.then(|| "h2".to_owned()),
+        text("proxy_protocol").filter(|version| version != "off"),
+        text("local_address"),
+    ]
 }
 
 /// The address of an upstream as Handfast writes it.

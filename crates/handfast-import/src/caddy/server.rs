@@ -144,7 +144,15 @@ impl<'v> Import<'v> {
         let mut walk = Walk::new(self, known, server.clone(), rest);
         walk.run();
         let cells = walk.cells;
-        let forwards = cells.iter().any(|(_, end)| matches!(end, End::Backend(_)));
+        let proxies: Vec<&At<'v>> = cells
+            .iter()
+            .filter_map(|(_, end)| match end {
+                End::Backend(proxy) => Some(proxy),
+                _ => None,
+            })
+            .collect();
+        self.settle(&proxies, &mut service);
+        let forwards = !proxies.is_empty();
         self.limits(server, forwards, &mut service);
         for (cell, end) in &cells {
             let route = self.route_of(cell, end, known, &mut service);

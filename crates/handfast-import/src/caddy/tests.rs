@@ -253,3 +253,34 @@ fn settings_of_names_do_not_become_those_of_others() {
     assert_eq!(config.matches("mode = \"off\"").count(), 2, "{config}");
     assert_eq!(config.matches("mode = \"require\"").count(), 1, "{config}");
 }
+
+/// A transport is that of a service, so sites with different ones are refused, whichever is first.
+#[test]
+fn the_transport_of_one_site_is_not_that_of_others() {
+    let site = |host: &str, transport: &str| {
+        format!(
+            r#"{{"match":[{{"host":["{host}"]}}],"handle":[{{"handler":"reverse_proxy","upstreams":[{{"dial":"127.0.0.1:1"}}]{transport}}}]}}"#
+        )
+    };
+    let written = |transport: &str| format!(r#","transport":{{"protocol":"http",{transport}}}"#);
+    let converted = |first: &str, second: &str| {
+        let routes = format!("{},{}", site("a.example", first), site("b.example", second));
+        converted(&format!(
+            r#"{{"listen":["127.0.0.1:8080"],"automatic_https":{{"disable":true}},"routes":[{routes}]}}"#
+        ))
+    };
+    for (transport, expected) in [
+        (r#""versions":["h2c","2"]"#, "backend-version = \"h2\""),
+        (r#""proxy_protocol":"v2""#, "send = \"v2\""),
+        (r#""local_address":"127.0.0.2""#, "source = \"127.0.0.2\""),
+    ] {
+        let transport = written(transport);
+        let (config, notes) = converted(&transport, &transport);
+        assert!(config.contains(expected) && !notes.contains(&"refused transport".to_owned()), "{config}");
+        for (first, second) in [(transport.as_str(), ""), ("", transport.as_str())] {
+            let (config, notes) = converted(first, second);
+            assert!(notes.contains(&"refused transport".to_owned()), "{notes:?}");
+            assert!(!config.contains("[[service]]"), "{config}");
+        }
+    }
+}

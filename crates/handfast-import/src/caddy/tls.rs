@@ -1,7 +1,7 @@
 //! `apps.tls` and `tls_connection_policies`: certificates, versions, and clients' certificates.
 
 use super::{At, Import};
-use crate::draft::{Draft, Whole};
+use crate::draft::{Draft, Whole, acme_section};
 use crate::note::Fate;
 use crate::openssl;
 use crate::toml::{Section, Value, list, table};
@@ -124,10 +124,8 @@ impl<'v> Import<'v> {
                 format!("{name}: names with `*` are proven by DNS alone: write acme.challenges by hand");
             self.note(server, "automatic_https", Fate::Refused, effect);
         }
-        service.put("", "certificate", "acme");
-        whole.acme = Section::default();
-        whole.acme.put("accept-terms-of-service", true);
-        whole.acme.put("folder", "/var/lib/handfast/acme");
+        service.order([]);
+        whole.acme = acme_section(true);
         whole.acme.extend(&certificates.acme);
         self.note_once(
             server,

@@ -71,7 +71,7 @@ impl<'d> Import<'d> {
         let known = Known { has_tls: first.has("ssl"), port };
         let is_passed_through = !known.has_tls && !self.is_http && reads_hello(proxy);
         if known.has_tls {
-            self.client_tls(first, &mut service);
+            self.client_tls(first, &proxy.own(&["ssl-f-use"]), &mut service);
             if let Some(protocols) = first.text("alpn") {
                 self.protocols(protocols, &mut service);
             }

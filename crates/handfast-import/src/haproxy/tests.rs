@@ -316,3 +316,36 @@ fn a_folder_has_its_files_in_their_order() {
     let notes: Vec<_> = imported.notes.iter().map(|note| note.option.as_str()).collect();
     assert_eq!(notes, ["server t 127.0.0.1:1"], "an address is there once");
 }
+
+/// Certificates of stores, and those that HAProxy orders.
+#[test]
+fn a_certificate_has_the_name_of_its_store() {
+    let of = |store: &str, bind: &str| {
+        converted(&format!(
+            "global\n crt-base /g\n{store}\nacme LE\n directory https://a.example/d\n challenge HTTP-01\n map virt@acme\n\
+             defaults\n mode http\nfrontend f\n bind :443 ssl {bind}\n default_backend b\nbackend b\n server s 127.0.0.1:80\n"
+        ))
+    };
+    let site = "crt-store site\n crt-base /c\n key-base /k\n load crt a.pem key a.key alias one";
+    let ordered = "crt-store\n load crt a.pem alias one acme LE domains \"a.example,b.example\"";
+    for (store, bind, expected) in [
+        (site, "crt @site/one", "certificate = [{ certificate = \"/c/a.pem\", key = \"/k/a.key\" }]"),
+        (site, "crt @site/a.pem", "certificate = [{ certificate = \"/c/a.pem\", key = \"/k/a.key\" }]"),
+        (
+            "crt-store\n load crt a.pem ocsp a.ocsp",
+            "crt a.pem",
+            "{ certificate = \"/g/a.pem\", ocsp = \"a.ocsp\" }",
+        ),
+        (ordered, "crt @/one", "certificate = \"acme\"\nacme-names = [\"a.example\", \"b.example\"]"),
+        (ordered, "crt a.pem", "directory = \"https://a.example/d\"\nchallenges = [\"http-01\"]"),
+    ] {
+        let (config, notes) = of(store, bind);
+        assert!(config.contains(expected), "{store} {bind}\n{config}\n{notes:?}");
+    }
+    for (store, bind) in
+        [(site, "crt @site/two"), (ordered, "crt a.pem crt other.pem"), (ordered, "crt other.pem crt a.pem")]
+    {
+        let (config, notes) = of(store, bind);
+        assert!(!config.contains("[[service]]"), "{store} {bind}\n{config}\n{notes:?}");
+    }
+}

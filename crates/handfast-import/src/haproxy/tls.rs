@@ -18,14 +18,13 @@ pub(super) type Options = Vec<(String, String)>;
 
 impl<'d> Import<'d> {
     /// TLS with clients.
-    pub(super) fn client_tls(&mut self, bind: &Bind<'d>, draft: &mut Draft) {
-        let mut has_one = false;
+    pub(super) fn client_tls(&mut self, bind: &Bind<'d>, of_frontend: &[&'d Line], draft: &mut Draft) {
+        let mut has_one = !of_frontend.is_empty();
         for (name, value) in &bind.options {
             match name.as_str() {
                 "crt" => {
                     has_one = true;
-                    let value = self.certificate(value);
-                    draft.of("").append("certificate", value);
+                    self.add_certificate(bind.line, value, draft);
                 }
                 "crt-list" => {
                     has_one = true;
@@ -33,6 +32,10 @@ impl<'d> Import<'d> {
                 }
                 _ => {}
             }
+        }
+        for line in of_frontend {
+            let load = self.load(line, "", (None, None));
+            self.add_load(&load, draft);
         }
         if !has_one {
             self.note(bind.line, Fate::Refused, "it has `ssl` and no certificate");
@@ -50,7 +53,7 @@ impl<'d> Import<'d> {
     }
 
     /// A file, a folder, or a file whose key is beside it.
-    fn certificate(&self, name: &str) -> Value {
+    pub(super) fn certificate(&self, name: &str) -> Value {
         let path = in_base(&self.certificate_base, name, self.folder);
         let key = format!("{path}.key");
         if Path::new(&key).is_file() {
@@ -79,8 +82,7 @@ impl<'d> Import<'d> {
                     .map_or((text.as_str(), "", ""), |(file, names)| (file, "", names.trim())),
             };
             let option = format!("crt-list {name}: {text}");
-            let value = self.certificate(file);
-            draft.of("").append("certificate", value);
+            self.add_certificate(bind.line, file, draft);
             let names: Vec<String> = names.split_whitespace().map(str::to_ascii_lowercase).collect();
             if names.iter().any(|name| name.starts_with('!')) {
                 self.note_of(

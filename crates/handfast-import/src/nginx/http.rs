@@ -52,6 +52,7 @@ impl<'d> Import<'d> {
         }
         let servers: Vec<_> = block.iter().filter(of_http).filter(|inner| inner.name == "server").collect();
         let groups = listen::groups(listen::sockets(&servers, self));
+        whole.acme = self.issuer(block);
         let is_refused = is_refused || self.notes.refused_since(before);
         let mut names: Vec<String> = Vec::new();
         for group in groups {
@@ -203,6 +204,23 @@ impl<'d> Import<'d> {
             {
                 service.put(section, ours, handfast_text::duration::written(time));
             }
+        }
+        let versions: Vec<_> = scopes.iter().map(|scope| scope.last("proxy_http_version")).collect();
+        let has_2 = |version: &Option<&Directive>| version.is_some_and(|version| version.argument(0) == "2");
+        if versions.iter().all(has_2) && !versions.is_empty() {
+            service.put("http", "backend-version", "h2");
+        } else if let Some(directive) = versions.iter().flatten().find(|version| version.argument(0) == "2") {
+            let effect =
+                "all backends of an address receive requests by the same version: write it for each location";
+            self.note(directive, Fate::Refused, effect);
+        }
+        let most = scopes.iter().filter_map(|scope| scope.text("max_headers")?.parse::<i64>().ok()).max();
+        if let Some(most) = most {
+            service.put("http", "max-fields", most.clamp(1, 1_024));
+        }
+        let has_text = |name: &str, text: &str| scopes.iter().any(|scope| scope.text(name) == Some(text));
+        if has_text("underscores_in_headers", "on") || has_text("ignore_invalid_headers", "off") {
+            service.put("http", "underscores", "forward");
         }
         let has_id = |scope: &Scope<'_>| {
             scope.all("proxy_set_header").iter().any(|field| field.argument(1).contains("$request_id"))

@@ -280,8 +280,11 @@ impl<'d> Import<'d> {
         self.access(scope, route);
         let has_host = self.request_fields(scope, &target, route, routes);
         self.response_fields(scope, route, routes.known);
-        let is_rewritten = scope.text("proxy_redirect").is_none_or(|word| word != "off");
-        if is_rewritten && (!has_host || target.path.is_some_and(|new| new != path)) {
+        let is_changed = match scope.text("proxy_redirect") {
+            None | Some("default") => !has_host || target.path.is_some_and(|new| new != path),
+            Some(word) => word != "off",
+        };
+        if is_changed {
             let effect = "redirects of the backend reach clients as they are: nginx's proxy_redirect would change their host or path";
             self.note(pass, Fate::Approximated, effect);
         }

@@ -51,6 +51,9 @@ impl<'d> Import<'d> {
         if has_tls {
             self.certificates(server, scope, &mut service);
             self.client_tls(scope, &mut service);
+            if let Some(protocols) = scope.last("ssl_alpn") {
+                service.put("", "alpn", list(protocols.arguments.iter().map(String::as_str)));
+            }
         } else if reads_name {
             service.put("", "pass-through", true);
             let effect = "clients that do not speak TLS are refused";

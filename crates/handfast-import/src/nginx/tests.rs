@@ -269,3 +269,55 @@ fn a_query_is_kept() {
     let (config, _) = converted("server { listen 80; location /a/ { proxy_pass http://a:1; } }");
     assert!(config.contains("redirect = { to = \"/a/{query}\", status = \"301\" }"), "{config}");
 }
+
+/// What nginx 1.29 and its ACME module brought, and what a location alone cannot have.
+#[test]
+fn newer_directives_are_converted() {
+    let server = |text: &str| format!("server {{ listen 80; {text} }}");
+    let pass = "proxy_pass http://a:1; proxy_redirect off;";
+    for (text, expected) in [
+        (server(&format!("location / {{ proxy_http_version 2; {pass} }}")), "backend-version = \"h2\""),
+        (server(&format!("max_headers 50; location / {{ {pass} }}")), "max-fields = 50"),
+        (server(&format!("ignore_invalid_headers off; location / {{ {pass} }}")), "underscores = \"forward\""),
+        (
+            format!(
+                "upstream u {{ server a:1; server b:1; sticky cookie srv samesite=lax; }} {}",
+                server("location / { proxy_pass http://u; proxy_redirect off; }")
+            ),
+            "sticky = { cookie = \"srv\", same-site = \"lax\" }",
+        ),
+        (
+            "acme_issuer le { uri https://a.example/d; contact a@b.example; accept_terms_of_service; challenge http; }
+             server { listen 443 ssl; server_name c.example; acme_certificate le; ssl_certificate $acme_certificate;
+             ssl_certificate_key $acme_certificate_key; return 204; }"
+                .to_owned(),
+            "[acme]\naccept-terms-of-service = true\nfolder = \"/var/lib/handfast/acme\"\ndirectory = \"https://a.example/d\"\n\
+             contact = [\"a@b.example\"]\nchallenges = [\"http-01\"]\n",
+        ),
+    ] {
+        let (config, notes) = converted(&text);
+        assert!(config.contains(expected), "{text}\n{config}\n{notes:?}");
+    }
+    for text in [
+        server(&format!("location / {{ proxy_http_version 2; {pass} }} location /a/ {{ {pass} }}")),
+        server("location / { proxy_pass http://a:1; future_directive on; }"),
+        "acme_issuer le { uri https://a.example/d; } server { listen 443 ssl; server_name c.example; acme_certificate le;
+         ssl_certificate $acme_certificate; ssl_certificate_key $acme_certificate_key; return 204; }
+         server { listen 443 ssl; server_name d.example; ssl_certificate d.pem; ssl_certificate_key d.key; return 204; }"
+            .to_owned(),
+    ] {
+        let (config, notes) = converted(&text);
+        assert!(!config.contains("[[service]]"), "{text}\n{config}\n{notes:?}");
+    }
+}
+
+/// nginx would change what backends send.
+#[test]
+fn a_redirect_that_nginx_changes_is_noted() {
+    for (rule, is_noted) in [("off", false), ("default", false), ("http:// https://", true)] {
+        let (_, notes) = converted(&format!(
+            "server {{ listen 80; location / {{ proxy_pass http://a:1; proxy_set_header Host $http_host; proxy_redirect {rule}; }} }}"
+        ));
+        assert_eq!(notes.iter().any(|note| note.contains("proxy_pass")), is_noted, "{rule}: {notes:?}");
+    }
+}

@@ -3,7 +3,7 @@
 use super::Import;
 use super::grammar::Directive;
 use super::scope::Scope;
-use crate::draft::Draft;
+use crate::draft::{Draft, MIXED};
 use crate::note::Fate;
 use crate::openssl;
 use crate::toml::{Section, list, table};
@@ -11,6 +11,12 @@ use crate::toml::{Section, list, table};
 impl Import<'_> {
     /// The certificates of a server. Several are an RSA and an ECDSA one.
     pub(super) fn certificates(&mut self, server: &Directive, scope: &Scope<'_>, draft: &mut Draft) {
+        if scope.all("ssl_certificate").iter().any(|file| file.argument(0) == "$acme_certificate") {
+            return self.ordered(server, draft);
+        }
+        if draft.is_ordered() {
+            self.note(server, Fate::Refused, MIXED);
+        }
         let keys = scope.all("ssl_certificate_key");
         let staple = scope.text("ssl_stapling_file");
         for (certificate, key) in scope.all("ssl_certificate").into_iter().zip(keys) {

@@ -9,6 +9,9 @@ use crate::note::Fate;
 use crate::openssl;
 use crate::toml::{Value, list, table};
 
+/// Difference of the cookie by which a client stays at its backend.
+const COOKIE: &str = "the cookie has another value and names no server: clients may come to another one once; it is HttpOnly, and ends with the browser's session";
+
 /// A target of `proxy_pass`.
 #[derive(Clone, Debug)]
 pub(super) struct Target<'t> {
@@ -69,9 +72,15 @@ impl<'d> Import<'d> {
         };
         self.report(upstream.inner());
         let servers: Vec<_> = upstream.inner().iter().filter(|inner| inner.name == "server").collect();
+        let mut addresses: Vec<String> = Vec::new();
         for server in &servers {
             match backend(server.argument(0), port.map(|_| 80)) {
+                Some(address) if addresses.contains(&address) => {
+                    let effect = "an address is a backend once: give it the weight of both";
+                    self.note(server, Fate::Approximated, effect);
+                }
                 Some(address) => {
+                    addresses.push(address.clone());
                     let value = self.server(server, address);
                     draft.of("").append("backend", value);
                 }
@@ -83,6 +92,7 @@ impl<'d> Import<'d> {
         }
         if servers.len() > 1 {
             self.balance(upstream, service);
+            self.sticky(upstream, draft);
         }
     }
 
@@ -113,6 +123,24 @@ impl<'d> Import<'d> {
         }
         keys.insert(0, ("address", address.into()));
         table(keys)
+    }
+
+    /// `sticky cookie NAME`: the client stays at its server.
+    fn sticky(&mut self, upstream: &Directive, draft: &mut Draft) {
+        let Some(sticky) = own(upstream.inner(), "sticky") else { return };
+        if sticky.argument(0) != "cookie" {
+            return self.note(
+                sticky,
+                Fate::Refused,
+                "the cookie is one that Handfast makes (`sticky cookie NAME`)",
+            );
+        }
+        let mut keys: Vec<(&str, Value)> = vec![("cookie", sticky.argument(1).into())];
+        if let Some(site) = sticky.arguments.iter().find_map(|word| word.strip_prefix("samesite=")) {
+            keys.push(("same-site", site.to_ascii_lowercase().into()));
+        }
+        draft.put("", "sticky", table(keys));
+        self.note(sticky, Fate::Approximated, COOKIE);
     }
 
     /// `balance` is of a service: the first upstream with several backends decides.

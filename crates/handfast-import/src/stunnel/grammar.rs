@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use crate::imported::{ImportError, read, shown_option};
+use crate::imported::{ImportError, no_such_option, read};
 use crate::note::Place;
 use crate::row::Scope;
 
@@ -115,11 +115,8 @@ impl Document {
         }
         let setting = Setting { key, name: name.to_owned(), value: value.to_owned(), place };
         if super::rows::row_of(&setting.key).is_none() {
-            let names = super::ROWS.iter().map(|row| row.name);
-            let meant = handfast_text::suggest::did_you_mean(name, names).unwrap_or_default();
-            let Setting { place, name, .. } = setting;
-            let name = shown_option(&name, &meant);
-            self.problems.push(format!("{place}: {name}: stunnel 5 has no such option{meant}"));
+            let what = no_such_option(name, "stunnel 5", &super::ROWS);
+            self.problems.push(format!("{}: {what}", setting.place));
             return Ok(());
         }
         match self.services.last_mut() {
