@@ -6,13 +6,70 @@
 use crate::draft::Draft;
 use crate::toml::{Section, list};
 
+/// The beginning of a path, as routes compare it: `/a` at whole parts, `/a*` with anything behind it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PathStart {
+    pub(crate) text: String,
+    ignores_case: bool,
+}
+
+impl PathStart {
+    pub(crate) fn new(text: impl Into<String>, ignores_case: bool) -> Self {
+        let text = text.into();
+        let ignores_case = ignores_case && has_letters(&text);
+        Self { text, ignores_case }
+    }
+
+    /// Returns the same one as exact text with something behind it.
+    pub(crate) fn with(&self, end: &str) -> Self {
+        Self { text: format!("{}{end}", self.text), ignores_case: self.ignores_case }
+    }
+
+    /// Returns true if each path of the other one is a path of this one.
+    pub(crate) fn covers(&self, other: &Self) -> bool {
+        if self.ignores_case {
+            return begins_with(&other.text.to_ascii_lowercase(), &self.text.to_ascii_lowercase());
+        }
+        begins_with(&other.text, &self.text) && !(other.ignores_case && has_letters(&self.text))
+    }
+
+    /// Returns true if no path is one of both.
+    fn is_apart(&self, other: &Self) -> bool {
+        let lower = |start: &Self| Self::new(start.text.to_ascii_lowercase(), false);
+        let (one, two) = if self.ignores_case || other.ignores_case {
+            (lower(self), lower(other))
+        } else {
+            (self.clone(), other.clone())
+        };
+        !one.covers(&two) && !two.covers(&one)
+    }
+
+    /// Writes the condition of a route.
+    pub(crate) fn write(&self, route: &mut Draft) {
+        route.put("", "path", self.text.as_str());
+        if self.ignores_case {
+            route.put("", "ignore-case", true);
+        }
+    }
+}
+
+fn has_letters(text: &str) -> bool {
+    text.bytes().any(|byte| byte.is_ascii_alphabetic())
+}
+
+impl From<&str> for PathStart {
+    fn from(text: &str) -> Self {
+        Self::new(text, false)
+    }
+}
+
 /// One condition on a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Atom {
     /// The host, or the name in the ClientHello, is one of these names; `*.` is one part.
     Hosts(Vec<String>),
-    /// The path begins with this, at whole parts.
-    Path(String),
+    /// The path begins with this.
+    Path(PathStart),
     /// The method is one of these.
     Methods(Vec<String>),
     /// A field is there, with any value or with exactly this one.
@@ -56,27 +113,29 @@ impl Formula {
     }
 
     /// Exactly this path, as paths below it are another one's.
-    pub(crate) fn exact_path(path: &str) -> Self {
-        let below = Self::atom(Atom::Path(format!("{path}/")));
-        Self::All(vec![Self::Not(Box::new(below)), Self::atom(Atom::Path(path.into()))])
+    pub(crate) fn exact_path(path: PathStart) -> Self {
+        let below = Self::atom(Atom::Path(path.with("/")));
+        Self::All(vec![Self::Not(Box::new(below)), Self::atom(Atom::Path(path))])
     }
 
     /// The same for paths below exact ones, too, where the rule is for them; and one of those paths.
     pub(crate) fn with_paths_below(self) -> (Self, Option<String>) {
         match self {
             Self::All(parts) => {
-                let below: Vec<String> = parts.iter().filter_map(Self::excluded_path).collect();
+                let below: Vec<PathStart> = parts.iter().filter_map(Self::excluded_path).collect();
                 let is_exact = |part: &Self| match part {
-                    Self::Atom { atom: Atom::Path(path), .. } => below.contains(&format!("{path}/")),
+                    Self::Atom { atom: Atom::Path(path), .. } => below.contains(&path.with("/")),
                     _ => false,
                 };
                 match parts.iter().find(|part| is_exact(part)) {
                     Some(Self::Atom { atom: Atom::Path(path), .. }) => {
                         let path = path.clone();
-                        let is_kept = |part: &Self| {
-                            part.excluded_path().is_none_or(|other| other != format!("{path}/"))
-                        };
-                        (Self::All(parts.iter().filter(|part| is_kept(part)).cloned().collect()), Some(path))
+                        let is_kept =
+                            |part: &Self| part.excluded_path().is_none_or(|other| other != path.with("/"));
+                        (
+                            Self::All(parts.iter().filter(|part| is_kept(part)).cloned().collect()),
+                            Some(path.text),
+                        )
                     }
                     _ => Self::each(parts, Self::All),
                 }
@@ -98,7 +157,7 @@ impl Formula {
     }
 
     /// The path that it excludes.
-    fn excluded_path(&self) -> Option<String> {
+    fn excluded_path(&self) -> Option<PathStart> {
         match self {
             Self::Not(inner) => match &**inner {
                 Self::Atom { atom: Atom::Path(path), .. } => Some(path.clone()),
@@ -216,7 +275,7 @@ fn joined(parts: &[Formula], cell: &Conditions, decisive: bool) -> Formula {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Conditions {
     pub(crate) hosts: Option<Vec<String>>,
-    pub(crate) path: Option<String>,
+    pub(crate) path: Option<PathStart>,
     pub(crate) methods: Option<Vec<String>>,
     pub(crate) fields: Vec<(String, Option<String>)>,
     /// Conditions that do not hold: requests with them have an earlier route.
@@ -241,16 +300,15 @@ impl Conditions {
         match atom {
             Atom::Hosts(names) => self.decides_hosts(names),
             Atom::Path(path) => {
-                let is_excluded =
-                    |other: &Atom| matches!(other, Atom::Path(other) if begins_with(path, other));
+                let is_excluded = |other: &Atom| matches!(other, Atom::Path(other) if other.covers(path));
                 if self.excluded.iter().any(is_excluded) {
                     return Some(false);
                 }
-                let known = self.path.as_deref()?;
-                if begins_with(known, path) {
+                let known = self.path.as_ref()?;
+                if path.covers(known) {
                     return Some(true);
                 }
-                (!begins_with(path, known)).then_some(false)
+                known.is_apart(path).then_some(false)
             }
             Atom::Methods(methods) => {
                 let is_excluded = |method: &&String| {
@@ -299,6 +357,14 @@ impl Conditions {
         hosts.iter().filter(|name| !is_excluded(name)).all(|name| covers(names, name)).then_some(true)
     }
 
+    /// Returns true if paths would be some with and some without regard to case, which no route has.
+    pub(crate) fn mixes_cases(&self, atom: &Atom) -> bool {
+        match (atom, &self.path) {
+            (Atom::Path(path), Some(known)) => self.decides(atom).is_none() && !known.covers(path),
+            _ => false,
+        }
+    }
+
     /// Adds what holds, or does not, in a half of the cell.
     pub(crate) fn assume(&mut self, atom: Atom, holds: bool) {
         match atom {
@@ -323,8 +389,11 @@ impl Conditions {
     }
 }
 
-/// Whether a path begins with another one, as routes compare them.
+/// Returns true if a path, or each that begins as one with `*` at its end, begins with another one, as routes compare them.
 pub(crate) fn begins_with(path: &str, prefix: &str) -> bool {
+    if let Some(stem) = prefix.strip_suffix('*') {
+        return path.starts_with(stem);
+    }
     path.strip_prefix(prefix)
         .is_some_and(|rest| prefix.ends_with('/') || rest.is_empty() || rest.starts_with('/'))
 }

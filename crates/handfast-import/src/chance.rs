@@ -5,7 +5,7 @@ use toml_edit::{DocumentMut, Table};
 use crate::cells::begins_with;
 
 const HOSTS: [&str; 3] = ["x.t", "y.t", "z.t"];
-const PATHS: [&str; 8] = ["/", "/a", "/a/", "/a/b", "/a/bc", "/a/b/c", "/ab", "/c"];
+const PATHS: [&str; 11] = ["/", "/a", "/a/", "/a/b", "/a/bc", "/a/b/c", "/ab", "/c", "/A", "/A/b", "/a/B/c"];
 const METHODS: [&str; 3] = ["GET", "POST", "HEAD"];
 
 /// Numbers that are the same each time.
@@ -56,7 +56,13 @@ pub(crate) fn now(config: &DocumentMut, request: &Request) -> String {
     let routes = service["route"].as_array_of_tables().expect("routes");
     let matches = |route: &&Table| {
         list(route, "hosts").is_none_or(|hosts| hosts.iter().any(|host| host == request.host))
-            && route.get("path").is_none_or(|path| begins_with(request.path, path.as_str().expect("a path")))
+            && route.get("path").is_none_or(|path| {
+                let path = path.as_str().expect("a path");
+                match route.get("ignore-case").and_then(toml_edit::Item::as_bool) {
+                    Some(true) => begins_with(&request.path.to_ascii_lowercase(), &path.to_ascii_lowercase()),
+                    _ => begins_with(request.path, path),
+                }
+            })
             && list(route, "methods")
                 .is_none_or(|methods| methods.iter().any(|method| method == request.method))
             && (!route.contains_key("headers") || request.has_field)

@@ -1,9 +1,9 @@
 //! `match`: conditions of routes.
 
 use super::{At, Import};
-use crate::cells::{Atom, Formula};
+use crate::cells::{Atom, Formula, PathStart};
 
-const PATH: &str = "the path is compared as clients send it: in upper and lower case, and without decoding";
+const PATH: &str = "the path is compared as clients send it, without decoding";
 
 /// What is known of the service.
 #[derive(Clone, Copy, Debug)]
@@ -91,15 +91,12 @@ impl<'v> Import<'v> {
         }
         self.note_once(at, "path", PATH);
         match (is_beginning, start.ends_with('/')) {
-            (true, true) => Ok(Formula::narrower(Atom::Path(start.into()), PATH)),
-            (true, false) => {
-                let what = format!("whole parts of a path match: {start} and {start}/a, not {start}a");
-                Ok(Formula::narrower(Atom::Path(start.into()), what))
-            }
+            (true, true) => Ok(Formula::narrower(Atom::Path(PathStart::new(start, true)), PATH)),
+            (true, false) => Ok(Formula::narrower(Atom::Path(PathStart::new(path, true)), PATH)),
             (false, true) => Err(format!("a route for {path} is for all paths below it, too")),
             (false, false) => Ok(Formula::All(vec![
-                Formula::exact_path(start),
-                Formula::narrower(Atom::Path(start.into()), PATH),
+                Formula::exact_path(PathStart::new(start, true)),
+                Formula::narrower(Atom::Path(PathStart::new(start, true)), PATH),
             ])),
         }
     }

@@ -226,7 +226,7 @@ impl<'v> Import<'v> {
     fn route_of(&mut self, cell: &Cell, end: &End<'v>, known: Known, service: &mut Draft) -> Draft {
         let mut route = Draft::default();
         if let Some(path) = &cell.conditions.path {
-            route.put("", "path", path.as_str());
+            path.write(&mut route);
         }
         if let Some(methods) = &cell.conditions.methods {
             route.put("", "methods", list(methods.iter().map(String::as_str)));

@@ -83,15 +83,19 @@ fn routes_run_in_their_order() {
         // A subroute that answers nothing goes on behind it.
         (
             r#"{"handle":[{"handler":"subroute","routes":[{"match":[{"path":["/a/*"]}],"handle":[@A]}]}]},{"handle":[@B]}"#,
-            vec!["path = /a/; backend = 1", "backend = 2"],
+            vec!["path = /a/; ignore-case = true; backend = 1", "backend = 2"],
         ),
         (
             r#"{"match":[{"path":["/a/*"]}],"handle":[{"handler":"rewrite","strip_path_prefix":"/a"},@A]},{"handle":[@B]}"#,
-            vec!["path = /a/; backend = 1; new-path = /", "backend = 2"],
+            vec!["path = /a/; ignore-case = true; backend = 1; new-path = /", "backend = 2"],
         ),
         (
             r#"{"match":[{"path":["/a"]}],"handle":[@A]},{"handle":[@B]}"#,
-            vec!["path = /a/; backend = 2", "path = /a; backend = 1", "backend = 2"],
+            vec![
+                "path = /a/; ignore-case = true; backend = 2",
+                "path = /a; ignore-case = true; backend = 1",
+                "backend = 2",
+            ],
         ),
         // The field of the first handler that is deferred wins; without an answer it is not sent.
         (

@@ -2,7 +2,7 @@
 
 use super::matchers::Known;
 use super::{At, Import, template};
-use crate::cells::{Atom, Changes, Conditions, Formula, begins_with};
+use crate::cells::{Atom, Changes, Conditions, Formula, PathStart};
 use crate::note::Fate;
 use crate::toml::{Value, table};
 
@@ -241,9 +241,6 @@ impl<'w, 'v> Walk<'w, 'v> {
             let effect = format!("paths below it, such as {path}/a, match too");
             self.import.note(route, "match", Fate::Approximated, effect);
         }
-        for what in fewer.iter().chain(&more).filter(|what| what.starts_with("whole parts")) {
-            self.import.note(route, "match", Fate::Approximated, (*what).to_owned());
-        }
         Some(wider.0)
     }
 
@@ -438,7 +435,8 @@ impl<'w, 'v> Walk<'w, 'v> {
     /// The beginning of a path takes the place of another one.
     fn rewrite(&mut self, cell: &mut Cell, handler: &At<'v>, next: Next<'v>) -> Option<Next<'v>> {
         self.import.known(handler.clone(), "rewrite");
-        let path = cell.conditions.path.clone().unwrap_or_else(|| "/".into());
+        let start = cell.conditions.path.clone().unwrap_or_else(|| "/".into());
+        let path = start.text.trim_end_matches('*');
         let effect = "the beginning of a path can take the place of another one: strip_path_prefix, or a text in front of {http.request.uri}";
         let new = match (handler.get("uri").text(), handler.get("strip_path_prefix").text()) {
             (Some("{http.request.uri}"), None) => return Some(next),
@@ -450,10 +448,11 @@ impl<'w, 'v> Walk<'w, 'v> {
             },
             (None, Some(prefix)) => {
                 let prefix = format!("/{}", prefix.trim_matches('/'));
-                if !begins_with(&path, &prefix) {
+                let prefix = PathStart::new(prefix, true);
+                if !prefix.covers(&start) {
                     // Requests with this beginning are others than those without.
                     let atom = Atom::Path(prefix.clone());
-                    if begins_with(&prefix, &path) {
+                    if start.covers(&prefix) {
                         let mut part = cell.clone();
                         part.conditions.assume(atom.clone(), true);
                         let mut again = next.clone();
@@ -463,7 +462,7 @@ impl<'w, 'v> Walk<'w, 'v> {
                     }
                     return Some(next);
                 }
-                let rest = path.strip_prefix(&prefix).unwrap_or_default();
+                let rest = path.get(prefix.text.len()..).unwrap_or_default();
                 if rest.is_empty() { "/".into() } else { rest.to_owned() }
             }
             _ => return self.refused(handler, "rewrite", effect),
@@ -471,7 +470,7 @@ impl<'w, 'v> Walk<'w, 'v> {
         if cell.path.is_some() || (new.ends_with('/') != path.ends_with('/') && new != "/") {
             return self.refused(handler, "rewrite", "a path is changed once");
         }
-        cell.path = Some((path, new));
+        cell.path = Some((start.text.clone(), new));
         Some(next)
     }
 

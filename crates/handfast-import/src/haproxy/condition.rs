@@ -3,11 +3,10 @@
 use super::around::Around;
 use super::grammar::{self, Line};
 use super::value::parts;
-use crate::cells::{Atom, Formula};
+use crate::cells::{Atom, Formula, PathStart};
 
 /// Patterns of one condition. A route can have this number of hosts.
 const PATTERNS: usize = 1000;
-const CASE: &str = "upper and lower case differ, although `-i` or `lower` is written";
 const DEPTH: &str = "`*` is one part of a name, not several: a.b.example.org is not in *.example.org";
 const ADDRESS: &str = "expected addresses such as 10.0.0.0/8";
 
@@ -310,30 +309,18 @@ fn paths(test: &Test) -> Read {
         {
             return Err(format!("{path}: expected the beginning of a path, without a query"));
         }
-        let is_cased = test.ignores_case && path.bytes().any(|byte| byte.is_ascii_alphabetic());
+        let start = |end: &str| PathStart::new(format!("{path}{end}"), test.ignores_case);
         match test.method.as_str() {
             "beg" if path == "/" => any.push(Formula::Always(true)),
-            "beg" => {
-                let whole = format!("whole parts of a path match: {path} and {path}/a, not {path}a");
-                let what = match (path.ends_with('/'), is_cased) {
-                    (true, false) => None,
-                    (true, true) => Some(CASE.to_owned()),
-                    (false, false) => Some(whole),
-                    (false, true) => Some(format!("{whole}; {CASE}")),
-                };
-                any.push(Formula::Atom { atom: Atom::Path(path.clone()), narrower: what });
-            }
+            "beg" if path.ends_with('/') => any.push(Formula::atom(Atom::Path(start("")))),
+            "beg" => any.push(Formula::atom(Atom::Path(start("*")))),
             "" | "str" if path == "/" => {
                 return Err("a route cannot be for the path `/` alone: the application must answer it".into());
             }
             "" | "str" if path.ends_with('/') => {
                 return Err(format!("a route for {path} is for all paths below it, too"));
             }
-            "" | "str" if is_cased => any.push(Formula::All(vec![
-                Formula::exact_path(path),
-                Formula::narrower(Atom::Path(path.clone()), CASE),
-            ])),
-            "" | "str" => any.push(Formula::exact_path(path)),
+            "" | "str" => any.push(Formula::exact_path(start(""))),
             other => {
                 return Err(format!(
                     "-m {other}: a route has the beginning of a path, and no end or expression"

@@ -81,7 +81,7 @@ impl<'d> Import<'d> {
             if !line.word(1).starts_with('/') {
                 self.note(line, Fate::Refused, "expected a path");
             }
-            let formula = Formula::exact_path(line.word(1));
+            let formula = Formula::exact_path(line.word(1).into());
             let action = Action::Respond {
                 value: 200.into(),
                 status: 200,
@@ -165,7 +165,7 @@ impl<'d> Import<'d> {
                 // A rule for a path that is replaced is for that path.
                 let formula = match &action {
                     Action::Path { from, .. } if from != "/" => {
-                        let path = Atom::Path(from.clone());
+                        let path = Atom::Path(from.as_str().into());
                         let path = if from.ends_with('/') {
                             Formula::atom(path)
                         } else {

@@ -239,7 +239,7 @@ impl<'d> Import<'d> {
     ) -> Draft {
         let mut route = Draft::default();
         if let Some(path) = &cell.conditions.path {
-            route.put("", "path", path.as_str());
+            path.write(&mut route);
         }
         if let Some(methods) = &cell.conditions.methods {
             route.put("", "methods", list(methods.iter().map(String::as_str)));

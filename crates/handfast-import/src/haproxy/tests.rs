@@ -104,6 +104,16 @@ fn rules_become_routes_in_their_order() {
             "use_backend a if { path /x }",
             vec!["path = /x/; backend = 9", "path = /x; backend = 1", "backend = 9"],
         ),
+        // Letters behind it, and letters of any case.
+        ("http-request deny if { path_beg /x }", vec!["path = /x*; respond = 403", "backend = 9"]),
+        (
+            "http-request deny if { path_beg -i /x/ }",
+            vec!["path = /x/; ignore-case = true; respond = 403", "backend = 9"],
+        ),
+        (
+            "use_backend a if { path_beg /X/y } { path_beg -i /x/ }",
+            vec!["path = /X/y*; backend = 1", "backend = 9"],
+        ),
         // A refusal comes before backends wherever it is written, and is for all of its path.
         (
             "use_backend a if { path_beg /x/ }\n http-request deny if { path_beg /x/y/ }",
@@ -162,14 +172,11 @@ fn rules_become_routes_in_their_order() {
 fn what_would_let_clients_through_is_refused() {
     for rules in [
         // Some requests that were refused would not be.
-        "http-request deny if { path_beg /x }",
-        "http-request deny if { path_beg -i /x/ }",
         "http-request deny if { hdr(x) y }",
         "http-request deny if { hdr_end(host) .x }",
-        "http-request deny unless !{ path_beg /x }",
-        "http-request allow unless { path_beg /x }\n http-request deny",
-        "use_backend none if { path_beg /x }",
         // Conditions that are no routes.
+        // No route has the beginning of a path with and the rest without regard to case.
+        "use_backend a if { path_beg /X } { path_beg -i /x/y }",
         "http-request deny if { path_end .php }",
         "http-request deny if { hdr(user-agent) -m sub bot }",
         "use_backend a if { src 10.0.0.0/8 }",

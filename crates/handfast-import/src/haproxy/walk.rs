@@ -91,6 +91,10 @@ impl<'d> Walk<'_, 'd> {
                 return self.refuse(rule.line, "an earlier rule changes what this condition is about");
             }
             if let Some(atom) = formula.first_of_routes().cloned() {
+                if cell.conditions.mixes_cases(&atom) {
+                    let effect = "one condition on the path is without regard to case, and another one is not: write `-i` in both";
+                    return self.refuse(rule.line, effect);
+                }
                 let mut part = cell.clone();
                 part.conditions.assume(atom.clone(), true);
                 self.depth += 1;
@@ -229,7 +233,8 @@ impl<'d> Walk<'_, 'd> {
                 cell.request.then(changes);
             }
             Action::Path { from, to } => {
-                let path = cell.conditions.path.clone().unwrap_or_else(|| "/".into());
+                let start = cell.conditions.path.as_ref().map_or("/", |path| path.text.as_str()).to_owned();
+                let path = start.trim_end_matches('*');
                 let rest = path.strip_prefix(from.as_str()).unwrap_or_default();
                 let new = format!("{to}{rest}");
                 let new = if new.is_empty() { "/".to_owned() } else { new };
@@ -242,7 +247,7 @@ impl<'d> Walk<'_, 'd> {
                         "both paths must end with `/`, or none, and a path is changed once",
                     );
                 }
-                cell.path = Some((path, new));
+                cell.path = Some((start, new));
             }
             Action::Backend(name) => {
                 cell.backend = Some(name.clone());

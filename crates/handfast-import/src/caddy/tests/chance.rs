@@ -5,8 +5,10 @@ use crate::chance::{Chance, Request, now, requests};
 type Matcher = (&'static str, fn(&Request) -> bool);
 
 const MATCHERS: [Matcher; 9] = [
-    (r#""path":["/a/*"]"#, |request| request.path.starts_with("/a/")),
-    (r#""path":["/a/b/*","/c"]"#, |request| request.path.starts_with("/a/b/") || request.path == "/c"),
+    (r#""path":["/a/*"]"#, |request| request.path.to_ascii_lowercase().starts_with("/a/")),
+    (r#""path":["/a/b/*","/c"]"#, |request| {
+        request.path.to_ascii_lowercase().starts_with("/a/b/") || request.path.eq_ignore_ascii_case("/c")
+    }),
     (r#""method":["POST"]"#, |request| request.method == "POST"),
     (r#""method":["GET","HEAD"]"#, |request| request.method != "POST"),
     (r#""host":["x.t"]"#, |request| request.host == "x.t"),

@@ -7,9 +7,12 @@ use crate::chance::{Chance, Request, now, requests};
 type Condition = (&'static str, fn(&Request) -> bool);
 
 /// Conditions that are exact for every rule.
-const EXACT: [Condition; 7] = [
+const EXACT: [Condition; 10] = [
     ("{ path_beg /a/ }", |request| request.path.starts_with("/a/")),
     ("{ path_beg /a/b/ }", |request| request.path.starts_with("/a/b/")),
+    ("{ path_beg /a }", |request| request.path.starts_with("/a")),
+    ("{ path_beg -i /A/B }", |request| request.path.to_ascii_lowercase().starts_with("/a/b")),
+    ("{ path_beg -i /A/ }", |request| request.path.to_ascii_lowercase().starts_with("/a/")),
     ("{ method POST }", |request| request.method == "POST"),
     ("{ method GET HEAD }", |request| request.method != "POST"),
     ("{ hdr(host),host_only x.t }", |request| request.host == "x.t"),
@@ -27,9 +30,9 @@ type Formula = Vec<Vec<(bool, Condition)>>;
 fn formula(chance: &mut Chance, has_other: bool) -> Formula {
     let any = 1 + chance.below(2);
     let one = |chance: &mut Chance| {
-        let condition = match chance.below(if has_other { 9 } else { 7 }) {
-            at @ 0..7 => EXACT[at],
-            at => OTHER[at - 7],
+        let condition = match chance.below(if has_other { 12 } else { 10 }) {
+            at @ 0..10 => EXACT[at],
+            at => OTHER[at - 10],
         };
         (chance.below(3) == 0, condition)
     };
@@ -101,7 +104,7 @@ fn before(rules: &[(Action, Formula)], request: &Request) -> String {
 fn routes_do_what_rules_did() {
     let mut chance = Chance(1);
     let (mut converted, mut refused) = (0, 0);
-    for _ in 0..600 {
+    for _ in 0..800 {
         let rules: Vec<_> = (0..=chance.below(5)).map(|at| rule(&mut chance, at)).collect();
         let mut lines = String::from("defaults\n mode http\nfrontend f\n bind 127.0.0.1:80\n");
         let mut behind = String::from("backend z\n server s 127.0.0.1:999\n");
