@@ -442,6 +442,30 @@ pub(crate) fn add_route(service: &mut Draft, hosts: Option<&Vec<String>>, mut ro
     service.routes.push(route);
 }
 
+/// Returns true for a field of one connection: Handfast writes it or leaves it out, and no configuration changes it.
+pub(crate) fn is_of_connection(name: &str) -> bool {
+    const NAMES: [&str; 9] = [
+        "connection",
+        "content-length",
+        "expect",
+        "http2-settings",
+        "keep-alive",
+        "proxy",
+        "te",
+        "transfer-encoding",
+        "upgrade",
+    ];
+    let name = name.to_ascii_lowercase();
+    NAMES.contains(&name.as_str()) || name.starts_with("proxy-")
+}
+
+/// Returns true for a field that names the client to backends: `http.forwarded` writes it for all requests of a service.
+pub(crate) fn names_client(name: &str) -> bool {
+    ["forwarded", "x-forwarded-for", "x-forwarded-proto", "x-forwarded-host"]
+        .iter()
+        .any(|known| name.eq_ignore_ascii_case(known))
+}
+
 /// The changes of fields, in the order in which rules make them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Changes(Vec<Changed>);
@@ -511,7 +535,9 @@ impl Changes {
 
     /// Writes the keys of a route; `kind`: `request` or `response`.
     pub(crate) fn write(&self, kind: &str, route: &mut crate::toml::Section) {
-        for Changed { name, is_replaced, values } in &self.0 {
+        for Changed { name, is_replaced, values } in
+            self.0.iter().filter(|change| !is_of_connection(&change.name))
+        {
             let mut rest = values.iter();
             if *is_replaced {
                 match rest.next() {
@@ -614,6 +640,8 @@ mod tests {
         changes.add("B", "4".into());
         changes.set("C", "5".into());
         changes.remove("c");
+        changes.remove("Proxy");
+        changes.set("Keep-Alive", "6".into());
         let mut section = crate::toml::Section::default();
         changes.write("request", &mut section);
         assert_eq!(section.text("set-request-fields").as_deref(), Some("[\"A: 2\"]"));

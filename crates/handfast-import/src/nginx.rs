@@ -10,6 +10,7 @@ mod grammar;
 mod http;
 mod listen;
 mod location;
+mod pattern;
 mod scope;
 mod stream;
 #[cfg(test)]
@@ -95,6 +96,8 @@ impl<'d> Import<'d> {
             Some(row) if SERVE_FILES.contains(&row.name) => {
                 self.notes.add(place, &text, Fate::Refused, FILES);
             }
+            // What uses its variable in another way than proxy_pass is refused.
+            Some(row) if row.name == "set" && !directive.argument(1).contains('$') => {}
             Some(row) => self.notes.report(row, place, &text, directive.argument(0)),
         }
     }

@@ -62,6 +62,10 @@ fn valued(
     fields.map(|(name, value)| FieldRule { name, change: change(value) }).collect()
 }
 
+/// Fields that `forwarded` writes.
+const WRITTEN_BY_FORWARDED: [&str; 4] =
+    ["forwarded", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto"];
+
 /// Names that have another key, or a meaning that a rule would break.
 fn check_names(section: &Table<'_>, request: &[FieldRule], response: &[FieldRule]) {
     let refuse = |name: &str, hint: &str| {
@@ -74,7 +78,8 @@ fn check_names(section: &Table<'_>, request: &[FieldRule], response: &[FieldRule
             Kind::Host if !matches!(change, FieldChange::Set(_)) => {
                 refuse(name, "a request has one `Host`: set it")
             }
-            Kind::Forwarding if !is("x-real-ip") && !is("x-forwarded-port") => {
+            // Others of this kind are removed from what clients send, and a route may set them.
+            Kind::Forwarding if WRITTEN_BY_FORWARDED.iter().any(|written| is(written)) => {
                 refuse(name, "`forwarded` in [service.http] decides which of these fields are sent");
             }
             _ => {}

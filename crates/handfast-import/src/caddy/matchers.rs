@@ -1,6 +1,7 @@
 //! `match`: conditions of routes.
 
 use super::{At, Import};
+use crate::address::network;
 use crate::cells::{Atom, Formula, PathStart};
 
 const PATH: &str = "the path is compared as clients send it, without decoding";
@@ -55,15 +56,9 @@ impl<'v> Import<'v> {
             "remote_ip" if known.trusts => Err("the server has trusted_proxies: write client_ip".into()),
             "remote_ip" | "client_ip" => {
                 let ranges = at.get("ranges").texts();
-                let is_network = |text: &String| {
-                    let (address, bits) = text.split_once('/').unwrap_or((text, "0"));
-                    address.parse::<std::net::IpAddr>().is_ok()
-                        && bits.parse::<u8>().is_ok_and(|bits| bits <= 128)
-                };
-                if ranges.is_empty() || !ranges.iter().all(is_network) {
-                    return Err("expected addresses such as 10.0.0.0/8".into());
-                }
-                Ok(Formula::atom(Atom::Source(ranges)))
+                let known: Option<Vec<_>> = ranges.iter().map(|range| network(range)).collect();
+                let known = known.filter(|known| !known.is_empty());
+                Ok(Formula::atom(Atom::Source(known.ok_or("expected addresses such as 10.0.0.0/8")?)))
             }
             "not" => {
                 let mut any = Vec::new();

@@ -4,14 +4,10 @@ use super::matchers::Known;
 use super::walk::Cell;
 use super::{At, Import, bounded, template};
 use crate::address::Address;
-use crate::cells::Changes;
+use crate::cells::{Changes, is_of_connection, names_client};
 use crate::draft::Draft;
 use crate::note::Fate;
 use crate::toml::{Section, Value, list, table};
-
-/// Fields that Handfast writes by itself.
-const OF_CONNECTION: [&str; 6] =
-    ["connection", "upgrade", "keep-alive", "te", "transfer-encoding", "content-length"];
 
 impl<'v> Import<'v> {
     /// The server that is asked about each request, where a `reverse_proxy` is what `forward_auth` becomes.
@@ -97,14 +93,12 @@ impl<'v> Import<'v> {
                             ["{http.request.host}", "{http.request.hostport}"].contains(&text.as_str())
                         }
                         "host" => ["{http.request.host}", "{http.request.hostport}"].contains(&text.as_str()),
-                        name => OF_CONNECTION.contains(&name),
+                        name => is_of_connection(name),
                     };
                     if usual {
                         continue;
                     }
-                    if lower == "forwarded"
-                        || lower.starts_with("x-forwarded-") && lower != "x-forwarded-port"
-                    {
+                    if names_client(&lower) {
                         let effect =
                             "Handfast writes X-Forwarded-For, -Proto and -Host by itself, and no others";
                         self.note(&values, name, Fate::Refused, effect);
@@ -129,9 +123,7 @@ impl<'v> Import<'v> {
             let lower = name.to_ascii_lowercase();
             if name.contains('*') {
                 self.note(&delete, &name, Fate::Refused, "a field is removed by its name");
-            } else if !OF_CONNECTION.contains(&lower.as_str())
-                && !lower.starts_with("x-forwarded-")
-                && lower != "forwarded"
+            } else if !is_of_connection(&lower) && !lower.starts_with("x-forwarded-") && lower != "forwarded"
             {
                 changes.remove(&name);
             }

@@ -4,6 +4,7 @@ use super::matchers::Known;
 use super::tls::Certificates;
 use super::walk::{Cell, End, Walk};
 use super::{At, Import, REDIRECTS, bounded};
+use crate::address::{listeners, networks};
 use crate::cells::{Changes, add_route};
 use crate::draft::{Draft, Whole};
 use crate::note::Fate;
@@ -121,7 +122,7 @@ impl<'v> Import<'v> {
     ) -> Draft {
         let mut service = Draft::default();
         service.put("", "name", name);
-        service.put("", "listen", list(group.iter().map(|listener| listener.address.as_str())));
+        service.put("", "listen", listeners(group.iter().map(|listener| &listener.address)));
         service.put("", "mode", "http");
         let port = group[0].port.filter(|first| group.iter().all(|other| other.port == Some(*first)));
         if has_tls {
@@ -135,7 +136,7 @@ impl<'v> Import<'v> {
         if trusted.is_there() {
             match trusted.get("source").text() {
                 Some("static") => {
-                    service.put("http", "trust-forwarded-from", list(trusted.get("ranges").texts()))
+                    service.put("http", "trust-forwarded-from", networks(trusted.get("ranges").texts()))
                 }
                 _ => self.note(&trusted, "source", Fate::Refused, "proxies in front are listed: static"),
             }
@@ -188,7 +189,7 @@ impl<'v> Import<'v> {
                 let allow = wrapper.get("allow").texts();
                 let from =
                     if allow.is_empty() { vec!["0.0.0.0/0".to_owned(), "::/0".to_owned()] } else { allow };
-                service.put("proxy-protocol", "accept-from", list(from));
+                service.put("proxy-protocol", "accept-from", networks(from));
             }
         }
         let protocols = server.get("protocols").texts();

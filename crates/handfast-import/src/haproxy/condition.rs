@@ -3,6 +3,7 @@
 use super::around::Around;
 use super::grammar::{self, Line};
 use super::value::parts;
+use crate::address::network;
 use crate::cells::{Atom, Formula, PathStart};
 
 /// Patterns of one condition. A route can have this number of hosts.
@@ -226,14 +227,8 @@ fn expression(words: &[String], around: &mut Around<'_, '_>, phase: Phase) -> Re
 }
 
 fn source(test: &Test) -> Read {
-    let is_network = |text: &String| {
-        let (address, bits) = text.split_once('/').unwrap_or((text, "0"));
-        address.parse::<std::net::IpAddr>().is_ok() && bits.parse::<u8>().is_ok_and(|bits| bits <= 128)
-    };
-    if test.patterns.is_empty() || !test.patterns.iter().all(is_network) {
-        return Err(ADDRESS.into());
-    }
-    Ok(Formula::atom(Atom::Source(test.patterns.clone())))
+    let known: Option<Vec<_>> = test.patterns.iter().map(|text| network(text)).collect();
+    Ok(Formula::atom(Atom::Source(known.filter(|known| !known.is_empty()).ok_or(ADDRESS)?)))
 }
 
 fn port(test: &Test, around: &Around<'_, '_>) -> Read {

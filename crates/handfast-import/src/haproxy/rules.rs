@@ -5,13 +5,9 @@ use super::around::Around;
 use super::condition::{self, Phase};
 use super::grammar::{self, Line};
 use super::value::{Text, parts, template};
-use crate::cells::{Atom, Changes, Formula};
+use crate::cells::{Atom, Changes, Formula, is_of_connection, names_client};
 use crate::note::Fate;
 use crate::toml::{Value, table};
-
-/// Fields of a connection, which Handfast writes.
-const OF_CONNECTION: [&str; 6] =
-    ["connection", "upgrade", "keep-alive", "te", "transfer-encoding", "content-length"];
 
 /// What a rule does.
 #[derive(Clone, Debug)]
@@ -408,15 +404,14 @@ impl<'d> Import<'d> {
         let lower = name.to_ascii_lowercase();
         let mut changes = Changes::default();
         let is_removed = line.word(1) == "del-header";
-        if OF_CONNECTION.contains(&lower.as_str()) {
+        if is_of_connection(&lower) {
             self.note(line, Fate::Approximated, "Handfast writes the fields of a connection by itself");
             return None;
         }
         if lower == "x-request-id" && text == "%[unique-id]" {
             return None;
         }
-        let is_forwarding =
-            lower == "forwarded" || lower.starts_with("x-forwarded-") && lower != "x-forwarded-port";
+        let is_forwarding = names_client(&lower);
         if is_removed {
             if without_condition(line.from(2)).len() > 1 && line.word(3) != "-m" {
                 self.note(line, Fate::Refused, "expected one name");

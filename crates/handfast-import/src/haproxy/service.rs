@@ -11,6 +11,7 @@ use super::proxy::Proxy;
 use super::rules::{Action, OfResponses};
 use super::value::{Known, bounded, time};
 use super::walk::{Cell, End, Walk};
+use crate::address::listeners;
 use crate::cells::{Changes, Formula, add_route, covers};
 use crate::draft::{Draft, Whole};
 use crate::note::Fate;
@@ -43,16 +44,7 @@ impl<'d> Import<'d> {
 
     fn service(&mut self, name: &str, proxy: &Proxy<'d>, group: &[Bind<'d>]) -> Draft {
         let mut service = Draft::default();
-        let mut addresses: Vec<_> = group.iter().flat_map(|bind| bind.addresses.iter()).collect();
-        // `*` is IPv4, too.
-        let all: Vec<u16> = addresses
-            .iter()
-            .filter(|(address, _)| address.starts_with('*'))
-            .filter_map(|(_, port)| *port)
-            .collect();
-        addresses.retain(|(address, port)| {
-            !address.starts_with("0.0.0.0") || port.is_none_or(|port| !all.contains(&port))
-        });
+        let addresses: Vec<_> = group.iter().flat_map(|bind| bind.addresses.iter()).collect();
         let first = &group[0];
         self.is_http = proxy.is_http();
         if let Some(mode) = proxy.last(&["mode"]).filter(|mode| !["tcp", "http"].contains(&mode.word(1))) {
@@ -60,7 +52,7 @@ impl<'d> Import<'d> {
         }
         self.is_forwarded = false;
         service.put("", "name", name);
-        service.put("", "listen", list(addresses.iter().map(|(address, _)| address.as_str())));
+        service.put("", "listen", listeners(addresses.iter().map(|(address, _)| address)));
         if self.is_http {
             service.put("", "mode", "http");
         }

@@ -3,9 +3,10 @@
 use super::Import;
 use super::grammar::Directive;
 use super::scope::{Scope, own};
+use crate::address::networks;
 use crate::draft::Draft;
 use crate::note::Fate;
-use crate::toml::{Value, list, table};
+use crate::toml::{Value, table};
 
 impl<'d> Import<'d> {
     /// Writes what a location that is passed to a backend demands. nginx asks for none of it where it answers by `return`.
@@ -69,10 +70,10 @@ impl<'d> Import<'d> {
         if is_closed && allowed.is_empty() {
             denied = vec!["0.0.0.0/0", "::/0"];
         } else if is_closed {
-            draft.put("", "allow-clients", list(allowed));
+            draft.put("", "allow-clients", networks(allowed));
         }
         if !denied.is_empty() {
-            draft.put("", "refuse-clients", list(denied));
+            draft.put("", "refuse-clients", networks(denied));
         }
     }
 

@@ -5,12 +5,9 @@ use super::location::Routes;
 use super::scope::Scope;
 use super::upstream::Target;
 use super::value::{Known, template};
+use crate::cells::{is_of_connection, names_client};
 use crate::draft::Draft;
 use crate::note::Fate;
-
-/// Fields of a connection, which Handfast writes.
-const OF_CONNECTION: [&str; 6] =
-    ["connection", "upgrade", "keep-alive", "te", "transfer-encoding", "content-length"];
 
 impl<'d> Import<'d> {
     /// `proxy_set_header`. Returns whether the backend receives the client's `Host`.
@@ -44,14 +41,11 @@ impl<'d> Import<'d> {
                     );
                 }
                 ("x-forwarded-proto", "https") if routes.has_tls => routes.is_forwarded = true,
-                (name, "") if !OF_CONNECTION.contains(&name) && name != "host" => {
+                (name, "") if !is_of_connection(name) && name != "host" => {
                     route.of("").append("remove-request-fields", name);
                 }
-                (name, _) if OF_CONNECTION.contains(&name) => {}
-                (name, _)
-                    if name == "forwarded"
-                        || name.starts_with("x-forwarded-") && name != "x-forwarded-port" =>
-                {
+                (name, _) if is_of_connection(name) => {}
+                (name, _) if names_client(name) => {
                     let effect = "Handfast writes X-Forwarded-For, -Proto and -Host by itself, and no others";
                     self.note(directive, Fate::Refused, effect);
                 }
@@ -79,13 +73,15 @@ impl<'d> Import<'d> {
 
     /// `add_header`, `proxy_hide_header`, `expires`.
     pub(super) fn response_fields(&mut self, scope: &Scope<'d>, route: &mut Draft, known: Known<'_>) {
-        for directive in scope.all("proxy_hide_header") {
+        for directive in
+            scope.all("proxy_hide_header").into_iter().filter(|hidden| !is_of_connection(hidden.argument(0)))
+        {
             route.of("").append("remove-response-fields", directive.argument(0).to_ascii_lowercase());
         }
         for directive in scope.all("add_header") {
             let (name, value) = (directive.argument(0), directive.argument(1));
             match template(value, known) {
-                Ok(_) if value.is_empty() => {}
+                Ok(_) if value.is_empty() || is_of_connection(name) => {}
                 Ok(value) => {
                     route.of("").append("add-response-fields", format!("{name}: {value}"));
                     if directive.argument(2) != "always" {

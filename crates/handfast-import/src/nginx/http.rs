@@ -7,6 +7,7 @@ use super::grammar::Directive;
 use super::listen::{self, Socket};
 use super::scope::{Scope, own};
 use super::value::{size, time, written_size};
+use crate::address::{listeners, networks};
 use crate::draft::{Draft, Whole};
 use crate::note::Fate;
 use crate::toml::list;
@@ -74,7 +75,7 @@ impl<'d> Import<'d> {
     ) -> Draft {
         let (mut service, socket) = (Draft::default(), &group[0]);
         service.put("", "name", name);
-        service.put("", "listen", list(self.addresses(servers[0], group)));
+        service.put("", "listen", listeners(self.addresses(servers[0], group)));
         service.put("", "mode", "http");
         let mut known = Vec::new();
         for server in servers {
@@ -152,7 +153,7 @@ impl<'d> Import<'d> {
                 "a client that is not in set_real_ip_from is served without a header, and refused with one",
             )
         };
-        service.put("proxy-protocol", "accept-from", list(from));
+        service.put("proxy-protocol", "accept-from", networks(from));
         self.note_of(server.directive, "listen … proxy_protocol", Fate::Approximated, effect);
     }
 

@@ -4,6 +4,7 @@ use super::Import;
 use super::grammar::Directive;
 use super::http::Server;
 use super::listen::Socket;
+use super::pattern;
 use super::scope::{Scope, own};
 use super::upstream::Target;
 use super::value::{Known, template};
@@ -78,21 +79,14 @@ impl<'d> Import<'d> {
             routes.service.routes.push(all);
             return;
         }
-        let mut locations: Vec<(&str, bool, &'d Directive)> = Vec::new();
-        for location in block.iter().filter(|inner| inner.name == "location") {
-            match location.arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-                [path] | ["^~", path] if path.starts_with('/') => locations.push((path, false, location)),
-                ["=", path] if path.starts_with('/') && path != "/" => locations.push((path, true, location)),
-                ["=", "/"] => self.note(location, Fate::Refused, "a route cannot be for the path `/` alone: the application must answer it"),
-                _ => self.note(location, Fate::Refused, "routes have the beginning of a path, and no regular expressions: write a location for each beginning"),
-            }
-        }
-        // nginx takes the longest that fits, Handfast the first one.
-        locations.sort_by_key(|(path, is_exact, _)| (std::cmp::Reverse(path.len()), !is_exact));
+        let patterns: Vec<(String, &'d Directive)> = block.iter().flat_map(expanded).collect();
+        let locations = self.ordered_locations(block, &patterns);
         for (path, is_exact, location) in &locations {
             self.location(location, (path, *is_exact), &server.scope, hosts, routes);
             self.guards((path, *is_exact, location), &locations, &server.scope);
-            self.with_slash((path, location), &server.scope, &locations, hosts, routes);
+            if location.argument(0) != "~" {
+                self.with_slash((path, location), &server.scope, &locations, hosts, routes);
+            }
         }
         if !locations.iter().any(|(path, ..)| *path == "/") {
             all.put("", "respond", 404);
@@ -105,6 +99,51 @@ impl<'d> Import<'d> {
                 Some(root) => self.note(root, Fate::Refused, super::FILES),
             }
         }
+    }
+
+    /// The locations in the order in which their routes are compared. nginx takes the longest path that fits, unless an expression does;
+    /// Handfast takes the first one.
+    fn ordered_locations<'p>(
+        &mut self,
+        block: &'d [Directive],
+        patterns: &'p [(String, &'d Directive)],
+    ) -> Vec<(&'p str, bool, &'d Directive)>
+    where
+        'd: 'p,
+    {
+        let mut locations: Vec<(&str, bool, &'d Directive)> = Vec::new();
+        for location in block.iter().filter(|inner| inner.name == "location") {
+            match location.arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+                [path] | ["^~", path] if path.starts_with('/') => locations.push((path, false, location)),
+                ["=", path] if path.starts_with('/') && path != "/" => locations.push((path, true, location)),
+                ["=", "/"] => self.note(location, Fate::Refused, "a route cannot be for the path `/` alone: the application must answer it"),
+                ["~", expression] if pattern::beginnings(expression).is_some() => {}
+                _ => self.note(location, Fate::Refused, "routes have the beginning of a path, and no other regular expressions: write a location for each beginning"),
+            }
+        }
+        let comes_first = |location: &Directive| ["=", "^~"].contains(&location.argument(0));
+        for (start, location) in patterns {
+            let is_near = |path: &str| path.starts_with(start.as_str()) || start.starts_with(path);
+            let is_between = |(path, _, other): &(&str, bool, &Directive)| {
+                is_near(path)
+                    && (other.argument(0) == "="
+                        || other.argument(0) == "^~"
+                            && locations
+                                .iter()
+                                .any(|(longer, ..)| longer.len() > path.len() && longer.starts_with(path)))
+            };
+            if locations.iter().any(is_between) {
+                let effect = "it is for some paths of another location, with `=` or `^~`: write a location for each beginning";
+                self.note(location, Fate::Refused, effect);
+            }
+        }
+        let class = |location: &Directive| u8::from(!patterns.is_empty() && !comes_first(location));
+        locations.sort_by_key(|(path, is_exact, location)| {
+            (class(location), std::cmp::Reverse(path.len()), !is_exact)
+        });
+        let at = locations.iter().position(|(.., location)| class(location) == 1).unwrap_or(locations.len());
+        locations.splice(at..at, patterns.iter().map(|(start, location)| (start.as_str(), false, *location)));
+        locations
     }
 
     /// `if ($host = NAME) { return … }`, as certbot writes it, and a test of the scheme. Returns whether it holds for all requests.
@@ -256,8 +295,13 @@ impl<'d> Import<'d> {
         route: &mut Draft,
         routes: &mut Routes<'_>,
     ) {
-        let Some(target) = Target::parse(pass.argument(0)).filter(|_| !pass.argument(0).contains('$')) else {
-            self.note(pass, Fate::Refused, "expected http:// or https:// and an address, without variables");
+        let url = with_constants(pass.argument(0), scope);
+        let target = Target::parse(&url).filter(|target| {
+            // With a variable in it, a path would take the place of the whole path.
+            !url.contains('$') && (url == pass.argument(0) || target.path.is_none())
+        });
+        let Some(target) = target else {
+            self.note(pass, Fate::Refused, "expected http:// or https:// and an address, without variables but those that `set` gives a fixed text");
             return;
         };
         routes.uses_backends = true;
@@ -289,6 +333,26 @@ impl<'d> Import<'d> {
             self.note(pass, Fate::Approximated, effect);
         }
     }
+}
+
+/// Returns the beginnings of the paths of a location with an expression.
+fn expanded(location: &Directive) -> Vec<(String, &Directive)> {
+    let is_expression = location.name == "location" && location.argument(0) == "~";
+    let beginnings = Some(location.argument(1)).filter(|_| is_expression).and_then(pattern::beginnings);
+    beginnings.unwrap_or_default().into_iter().map(|start| (start, location)).collect()
+}
+
+/// Returns the text of `proxy_pass`, in which variables that `set` gives a fixed text are that text.
+fn with_constants(text: &str, scope: &Scope<'_>) -> String {
+    let mut sets: Vec<(String, &str)> =
+        scope.every("set").map(|set| (set.argument(0).to_owned(), set.argument(1))).collect();
+    // The longest name first: `$app_port` is not `$app`.
+    sets.sort_by_key(|(name, _)| std::cmp::Reverse(name.len()));
+    let of = |name: &String| sets.iter().filter(|(other, _)| other == name).count() == 1;
+    let fixed = sets.iter().filter(|(name, value)| of(name) && !value.contains('$') && name.len() > 1);
+    let text = fixed.fold(text.to_owned(), |text, (name, value)| text.replace(name.as_str(), value));
+    // The target as the client sent it, which is what backends receive without a path, too.
+    text.strip_suffix("$request_uri").map(ToOwned::to_owned).unwrap_or(text)
 }
 
 /// The path of a location: nginx compares letters, so `/api` is for `/apis` too.

@@ -31,6 +31,11 @@ impl<'d> Scope<'d> {
         self.0.iter().rev().map(named).find(|found| !found.is_empty()).unwrap_or_default()
     }
 
+    /// Each with this name, in all blocks.
+    pub(super) fn every(&self, name: &'d str) -> impl Iterator<Item = &'d Directive> {
+        self.0.iter().flat_map(|level| level.iter()).filter(move |directive| directive.name == name)
+    }
+
     pub(super) fn last(&self, name: &str) -> Option<&'d Directive> {
         self.all(name).pop()
     }

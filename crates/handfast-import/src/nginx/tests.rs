@@ -321,3 +321,68 @@ fn a_redirect_that_nginx_changes_is_noted() {
         assert_eq!(notes.iter().any(|note| note.contains("proxy_pass")), is_noted, "{rule}: {notes:?}");
     }
 }
+
+/// As public collections of sites write their backends.
+#[test]
+fn a_variable_with_a_fixed_text_is_that_text() {
+    let of = |text: &str| converted(&format!("server {{ listen 80; {text} }}"));
+    let set = "set $app one; set $app_port 81; set $proto https;";
+    let (config, notes) =
+        of(&format!("location / {{ {set} proxy_pass $proto://$app:$app_port; proxy_redirect off; }}"));
+    assert!(
+        config.contains("backend = [\"one:81\"]") && config.contains("[service.route.backend-tls]"),
+        "{config}\n{notes:?}"
+    );
+    let (config, _) = of(&format!(
+        "{set} location /a/ {{ proxy_pass http://${{app}}b:81; proxy_redirect off; }} return 204;"
+    ));
+    assert!(!config.contains("oneb"), "{config}");
+    for text in [
+        "location / { set $app one; set $app two; proxy_pass http://$app:81; }",
+        "location / { set $app $host; proxy_pass http://$app:81; }",
+        "location /a/ { set $app one; proxy_pass http://$app:81/b/; }",
+        "set $app one; if ($app = two) { return 403; } location / { proxy_pass http://one:81; }",
+    ] {
+        let (config, notes) = of(text);
+        assert!(!config.contains("[[service]]"), "{text}\n{config}\n{notes:?}");
+    }
+}
+
+#[test]
+fn a_target_as_the_client_sent_it_is_no_path() {
+    let (config, notes) = converted(
+        "server { listen 80; location / { proxy_pass http://a:1$request_uri; proxy_set_header Proxy ''; } }",
+    );
+    assert!(
+        config.contains("backend = [\"a:1\"]") && !config.contains("remove-request-fields"),
+        "{config}\n{notes:?}"
+    );
+    let (config, _) = converted("server { listen 80; location / { proxy_pass http://a:1/b$request_uri; } }");
+    assert!(!config.contains("[[service]]"), "{config}");
+}
+
+/// Expressions come before other locations, in the order of the file, but not before those with `^~`.
+#[test]
+fn beginnings_in_expressions_are_routes() {
+    let of = |text: &str| converted(&format!("server {{ listen 80; {text} }}")).0;
+    let order = |config: &str| {
+        let lines = config.lines().filter_map(|line| line.strip_prefix("path = "));
+        lines.map(|path| path.trim_matches('"').to_owned()).collect::<Vec<_>>()
+    };
+    let config = of(
+        "location /a/b/ { return 201; } location ~ ^/(a|c) { return 202; } location ~ ^/a/b/c { return 203; }
+        location ^~ /a/x/ { return 204; } location / { return 205; }",
+    );
+    assert_eq!(order(&config), ["/a/x/", "/a*", "/c*", "/a/b/c*", "/a/b/"], "{config}");
+    for text in [
+        "location = /a/b { return 201; } location ~ ^/a { return 202; } location / { return 205; }",
+        "location ^~ /a/ { return 201; } location /a/b/ { return 203; } location ~ ^/a { return 202; } location / { return 205; }",
+        "location ~ ^/a.b { return 202; } location / { return 205; }",
+        "location ~* ^/a { return 202; } location / { return 205; }",
+    ] {
+        assert!(!of(text).contains("[[service]]"), "{text}");
+    }
+    assert!(
+        !of("location ~ ^/a/ { proxy_pass http://b:1; } location / { return 205; }").contains("redirect")
+    );
+}
