@@ -1,10 +1,9 @@
-//! Converts hitch.conf: `grammar.rs` parses it, `rows.rs` describes the conversion of each option.
+//! Converts hitch.conf: `grammar.rs` parses it, `tables/hitch.tsv` describes the conversion of each option.
 //!
 //! hitch has one backend and any number of frontends. Frontends without options are addresses of one service; the
 //! others become a service each.
 
 mod grammar;
-mod rows;
 #[cfg(test)]
 #[expect(clippy::disallowed_methods, reason = "no other process reads these files")]
 mod tests;
@@ -14,15 +13,17 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use grammar::{Setting, Value};
-pub(crate) use rows::ROWS;
 
 use crate::address::Address;
 use crate::draft::{Draft, Whole};
 use crate::imported::{ImportError, Imported, in_folder, no_such_option};
 use crate::note::{Fate, Notes, Place};
 use crate::openssl;
-use crate::row::Row;
+use crate::row::{self, Table};
 use crate::toml::{Value as Toml, list, table};
+
+/// The options of hitch.
+pub(crate) static ROWS: Table = Table::new(|| row::rows(include_str!("../tables/hitch.tsv")));
 
 /// hitch's defaults.
 const LISTEN: &str = "*:8443";
@@ -43,7 +44,7 @@ pub(crate) fn import(file: &Path, folder: &Path) -> Result<Imported, ImportError
     let base = hitch.service(&settings);
     let place = Place::Line(Rc::new(file.to_owned()), 1);
     let services = hitch.frontends(&settings, &base, &place);
-    tell(&settings, &mut hitch.notes);
+    report(&settings, &mut hitch.notes);
     let is_refused = hitch.notes.refused_since(0);
     for mut service in services {
         let name = service.of("").text("name").unwrap_or_default().replace('"', "");
@@ -52,15 +53,11 @@ pub(crate) fn import(file: &Path, folder: &Path) -> Result<Imported, ImportError
     Ok(Imported { config: hitch.whole.write(&file.display().to_string()), notes: hitch.notes.into_list() })
 }
 
-fn row_of(name: &str) -> Option<&'static Row> {
-    ROWS.iter().find(|row| row.name == name)
-}
-
 /// Reports all names that hitch does not have.
 fn unknown(settings: &[Setting]) -> Result<(), ImportError> {
     let mut problems = Vec::new();
     for setting in every(settings) {
-        if row_of(&setting.name).is_none() {
+        if row::find(&ROWS, &setting.name).is_none() {
             problems.push(format!("{}: {}", setting.place, no_such_option(&setting.name, "hitch", &ROWS)));
         }
     }
@@ -84,14 +81,12 @@ fn last<'s>(settings: &'s [Setting], name: &str) -> Option<&'s Setting> {
     settings.iter().rev().find(|setting| setting.name == name)
 }
 
-/// The notes of the table.
-fn tell(settings: &[Setting], notes: &mut Notes) {
+/// Reports the options.
+fn report(settings: &[Setting], notes: &mut Notes) {
     for setting in every(settings) {
-        let Some(row) = row_of(&setting.name).filter(|row| row.fate != Fate::Same) else { continue };
-        let is_off = ["daemon", "proxy-proxy", "write-ip", "proxy-client-cert"].contains(&row.name)
-            && !setting.is_on();
-        if !is_off && !["ciphers", "pem-dir-glob"].contains(&row.name) {
-            notes.add(&setting.place, &setting.name, row.fate, row.effect);
+        let value = if setting.is_on() { "on" } else { "off" };
+        if let Some(row) = row::find(&ROWS, &setting.name) {
+            notes.report(row, &setting.place, &setting.name, value);
         }
     }
 }

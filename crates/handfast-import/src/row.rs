@@ -3,7 +3,6 @@
 //! In: a file of `tables`. Out: its rows. A line is a row, with tabs between its columns: name, scope, fate, marks, example, gives, effect, checked;
 //! `\n` is the end of a line in an example. The first line has the names of the columns, and lines that start with `#` are comments.
 
-use std::borrow::Cow;
 use std::sync::LazyLock;
 
 use crate::note::Fate;
@@ -29,9 +28,9 @@ pub struct Row {
     /// `code`: its notes come from the code that converts it. `flag`: it has no value. `unless=VALUE`: no note for this value.
     marks: &'static str,
     /// Lines or arguments to add to a valid configuration.
-    pub example: Cow<'static, str>,
+    pub example: String,
     /// What the example becomes: lines of `handfast.toml`. Empty where nothing is written.
-    pub gives: Cow<'static, str>,
+    pub gives: String,
     /// The effect. For [`Fate::Same`]: a remark, or nothing.
     pub effect: &'static str,
     /// The newest version of the program that the row was compared with.
@@ -50,7 +49,7 @@ impl Row {
         };
         let fates = [Fate::Same, Fate::Approximated, Fate::Dropped, Fate::Refused];
         let fate = fates.into_iter().find(|known| known.word() == fate)?;
-        let lines = |text: &str| Cow::Owned(text.replace("\\n", "\n"));
+        let lines = |text: &str| text.replace("\\n", "\n");
         Some(Self { name, scope, fate, marks, example: lines(example), gives: lines(gives), effect, checked })
     }
 
@@ -68,19 +67,6 @@ impl Row {
         let mut harmless = self.marks.split(' ').filter_map(|word| word.strip_prefix("unless="));
         self.fate != Fate::Same && !self.has_mark("code") && harmless.all(|known| known != value)
     }
-}
-
-/// A row of the table.
-pub(crate) const fn row(
-    name: &'static str,
-    scope: Scope,
-    fate: Fate,
-    example: &'static str,
-    gives: &'static str,
-    effect: &'static str,
-) -> Row {
-    let (example, gives) = (Cow::Borrowed(example), Cow::Borrowed(gives));
-    Row { name, scope, fate, marks: "", example, gives, effect, checked: "" }
 }
 
 /// The options of a program.

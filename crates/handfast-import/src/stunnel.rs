@@ -1,6 +1,6 @@
 //! Converts stunnel.conf: parsed by `grammar.rs`, one service after the other by `service.rs`.
 //!
-//! Notes about changes come from `rows.rs`, or from the code that translates an option if they depend on its value.
+//! Notes about changes come from `tables/stunnel.tsv`, or from the code that translates an option if they depend on its value.
 
 mod grammar;
 mod limits;
@@ -25,9 +25,6 @@ use crate::imported::{ImportError, Imported, in_folder};
 use crate::note::{Fate, Notes};
 use crate::row::Scope;
 
-/// Debian's folder of trusted authorities.
-const MACHINE: &str = "/etc/ssl/certs";
-
 pub(crate) fn import(file: &Path, folder: &Path) -> Result<Imported, ImportError> {
     let mut document = grammar::document(file, folder)?;
     let is_inetd = document.services.is_empty();
@@ -45,7 +42,7 @@ pub(crate) fn import(file: &Path, folder: &Path) -> Result<Imported, ImportError
         let translation = Translation { service, given: &given, folder, is_inetd };
         let primary = translation.primary();
         let draft = translation.draft(&mut notes);
-        tell(&given, &mut notes);
+        report(&given, &mut notes);
         if notes.refused_since(before) {
             whole.left_out.push(format!("[{}]", service.name));
             continue;
@@ -94,37 +91,19 @@ fn global(document: &Document, folder: &Path, whole: &mut Whole, notes: &mut Not
             path => whole.access_log.put("to", in_folder(folder, path)),
         }
     }
-    tell(&given, notes);
+    report(&given, notes);
 }
 
 /// The notes of the table, for options whose meaning does not depend on their values, or does so in a simple way.
-fn tell(given: &Given<'_>, notes: &mut Notes) {
+fn report(given: &Given<'_>, notes: &mut Notes) {
     for setting in &given.0 {
         let Some(row) = row_of(&setting.key) else { continue };
-        // Their notes come from the code that translates them.
-        let is_told =
-            ["ciphers", "config", "options", "socket", "verifypeer"].contains(&setting.key.as_str());
         let is_of_program = ["execargs", "pty", "retry"].contains(&setting.key.as_str());
-        let is_told = is_told || is_of_program && given.get("exec").is_some();
-        if row.fate != Fate::Same && !is_told && !is_harmless(setting) {
-            notes.add(&setting.place, &setting.name, row.fate, row.effect);
+        if !is_of_program || given.get("exec").is_none() {
+            // Of a folder, a slash at its end has no meaning.
+            let value = setting.value.to_ascii_lowercase();
+            let value = value.strip_suffix('/').filter(|folder| !folder.is_empty()).unwrap_or(&value);
+            notes.report(row, &setting.place, &setting.name, value);
         }
-    }
-}
-
-/// Values that request Handfast's fixed behaviour.
-fn is_harmless(setting: &Setting) -> bool {
-    let value = setting.value.to_ascii_lowercase();
-    match setting.key.as_str() {
-        "ocspaia" | "libwrap" | "fips" | "renegotiation" | "pty" | "retry" | "syslog" => value == "no",
-        "reset" | "taskbar" => value == "yes",
-        // The machine's list already verifies backends. For clients, the code for trust refuses it.
-        "capath" => value.is_empty() || value.trim_end_matches('/') == MACHINE,
-        "pid" | "protocoldomain" => value.is_empty(),
-        "engine" => value == "auto",
-        "log" => value == "append",
-        "output" => value.starts_with("/dev/std"),
-        "securitylevel" => matches!(value.as_str(), "0" | "1" | "2"),
-        _ => false,
     }
 }

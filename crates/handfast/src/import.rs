@@ -346,7 +346,7 @@ mod tests {
         if worst != row.fate {
             return Err(format!("expected {:?}, but {notes:#?}", row.fate));
         }
-        if !text.contains(&*row.gives) {
+        if !text.contains(&row.gives) {
             return Err(format!("expected {}, but\n{text}", row.gives));
         }
         if row.fate == Fate::Refused {

@@ -173,7 +173,8 @@ struct Elf {
 
 impl Elf {
     fn read(program: &Path) -> Self {
-        let mut elf = Self { bytes: Vec::new(), segments: Vec::new(), addresses: [].into(), relocated: [].into() };
+        let mut elf =
+            Self { bytes: Vec::new(), segments: Vec::new(), addresses: [].into(), relocated: [].into() };
         File::open(program).and_then(|mut file| file.read_to_end(&mut elf.bytes)).expect("it is there");
         let (segments, sections) = (elf.at(32), elf.at(40));
         for at in (0..elf.at(56) & 0xffff).map(|index| segments + index * 56) {
