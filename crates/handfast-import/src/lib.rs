@@ -36,7 +36,7 @@ pub enum Origin {
     Hitch,
     /// ghostunnel 1.7, its command line.
     Ghostunnel,
-    /// nginx 1.22 to 1.28, `nginx.conf`.
+    /// nginx 1.22 to 1.30, `nginx.conf`.
     Nginx,
     /// HAProxy 2.4 to 3.2, `haproxy.cfg`.
     Haproxy,

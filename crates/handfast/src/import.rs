@@ -126,7 +126,7 @@ pub(crate) fn tables() -> String {
     let mut page = String::new();
     for origin in ORIGINS {
         page.push_str(&format!("\n## Every option of {}\n\n", origin.name()));
-        page.push_str("| option | becomes | fate | what changes |\n|---|---|---|---|\n");
+        page.push_str("| option | becomes | fate | what changes | checked with |\n|---|---|---|---|---|\n");
         page.extend(origin.rows().iter().map(line));
     }
     page
@@ -135,7 +135,7 @@ pub(crate) fn tables() -> String {
 fn line(row: &Row) -> String {
     let becomes =
         if row.gives.is_empty() { String::new() } else { format!("`{}`", row.gives.replace('|', "\\|")) };
-    format!("| `{}` | {becomes} | {} | {} |\n", row.name, row.fate.word(), row.effect)
+    format!("| `{}` | {becomes} | {} | {} | {} |\n", row.name, row.fate.word(), row.effect, row.checked)
 }
 
 #[cfg(test)]
