@@ -597,6 +597,31 @@ mod tests {
         }
     }
 
+    /// The known path, another one, whether it holds for the first one, and whether no route has both.
+    #[test]
+    fn paths_are_compared_with_and_without_regard_to_case() {
+        let start = |text: &str| match text.strip_prefix("-i ") {
+            Some(text) => PathStart::new(text, true),
+            None => PathStart::new(text, false),
+        };
+        for (known, other, holds, is_mixed) in [
+            ("/a/b", "/a*", Some(true), false),
+            ("/ab", "/a*", Some(true), false),
+            ("/a*", "/a", None, false),
+            ("/a/b", "-i /A/", Some(true), false),
+            ("-i /a/b", "/a/", None, true),
+            ("-i /a/b", "/1", Some(false), false),
+            ("-i /1/2", "/1/", Some(true), false),
+            ("/A", "-i /a/b", None, true),
+            ("-i /a", "/A/b", None, false),
+            ("-i /a", "-i /A/b*", None, false),
+            ("/A/", "/a/", Some(false), false),
+        ] {
+            let (cell, atom) = (cell(&[Atom::Path(start(known))], &[]), Atom::Path(start(other)));
+            assert_eq!((cell.decides(&atom), cell.mixes_cases(&atom)), (holds, is_mixed), "{known} {other}");
+        }
+    }
+
     #[test]
     fn only_positive_parts_let_requests_through_that_were_meant() {
         let part = Formula::narrower(Atom::Path("/a".into()), "what");
