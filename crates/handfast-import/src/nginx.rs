@@ -96,7 +96,7 @@ impl<'d> Import<'d> {
             Some(row) if SERVE_FILES.contains(&row.name) => {
                 self.notes.add(place, &text, Fate::Refused, FILES);
             }
-            // What uses its variable in another way than proxy_pass is refused.
+            // Another use of its variable than in proxy_pass is refused there.
             Some(row) if row.name == "set" && !directive.argument(1).contains('$') => {}
             Some(row) => self.notes.report(row, place, &text, directive.argument(0)),
         }

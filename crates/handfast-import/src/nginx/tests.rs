@@ -270,7 +270,7 @@ fn a_query_is_kept() {
     assert!(config.contains("redirect = { to = \"/a/{query}\", status = \"301\" }"), "{config}");
 }
 
-/// What nginx 1.29 and its ACME module brought, and what a location alone cannot have.
+/// Directives of nginx 1.29 and of its ACME module, and those that a single location cannot have.
 #[test]
 fn newer_directives_are_converted() {
     let server = |text: &str| format!("server {{ listen 80; {text} }}");
