@@ -28,8 +28,6 @@ pub(crate) enum StapleError {
     Expired(i64),
     /// It is good from then on.
     NotYet(i64),
-    /// It does not state its expiry.
-    WithoutEnd,
     /// Neither the issuer nor a responder that came with it signed it.
     Signature,
     /// The certificate that signed it lacks the permission.
@@ -63,9 +61,6 @@ impl fmt::Display for StapleError {
             }
             Self::Expired(since) => write!(f, "expired on {}", date(*since)),
             Self::NotYet(from) => write!(f, "is valid only from {}", date(*from)),
-            Self::WithoutEnd => {
-                f.write_str("does not say until when it is good (no nextUpdate), so it would never expire")
-            }
             Self::Signature => {
                 f.write_str("is signed neither by the certificate's issuer nor by its responder")
             }
@@ -85,7 +80,7 @@ impl StapleError {
             Self::Unknown => "ask the CA; a certificate that was just issued may be known in a few minutes",
             Self::OtherCertificate => "after each renewal of the certificate fetch its response too",
             Self::NotYet(_) => "check the clock",
-            Self::WithoutEnd | Self::Signature | Self::Responder(_) => "fetch it from the CA's own responder",
+            Self::Signature | Self::Responder(_) => "fetch it from the CA's own responder",
             Self::Expired(_) | Self::Unsuccessful(_) => "fetch it again, and see why it was not renewed",
         }
     }
@@ -104,7 +99,6 @@ impl StapleError {
             Self::Malformed
             | Self::TooLarge(_)
             | Self::Unsuccessful(_)
-            | Self::WithoutEnd
             | Self::Signature
             | Self::Responder(_) => Reason::BadStaple,
             Self::OtherCertificate => Reason::StapleOfOther,

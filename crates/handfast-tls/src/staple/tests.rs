@@ -51,6 +51,14 @@ fn good_ones_are_taken_until_their_end() {
     assert_eq!(read_at("good, in 2026 only", begin - CLOCK_SLACK - 1), Err(StapleError::NotYet(begin)));
 }
 
+/// It refused a start, where hitch stapled it.
+#[test]
+fn without_nextupdate_it_is_good_for_a_day() {
+    let end = 1_577_836_800 + 86_400; // It is of 2020-01-01.
+    assert_eq!(read_at("without an end", end).map(|staple| staple.next_update), Ok(end));
+    assert_eq!(read_at("without an end", end + 1).map_err(StapleError::severity), Err(Severity::Warning));
+}
+
 const CLOCK_SLACK: i64 = 300;
 
 #[test]
@@ -58,7 +66,7 @@ fn each_way_to_be_wrong_is_told_apart() {
     let cases = [
         ("expired", StapleError::Expired(1_609_459_200)),
         ("not yet", StapleError::NotYet(3_786_912_000)),
-        ("without an end", StapleError::WithoutEnd),
+        ("without an end", StapleError::Expired(1_577_923_200)),
         ("revoked", StapleError::Revoked(1_772_323_200)),
         ("unknown", StapleError::Unknown),
         ("of another certificate", StapleError::OtherCertificate),
@@ -84,7 +92,7 @@ fn each_way_to_be_wrong_is_told_apart() {
         .filter(|(_, refusal)| refusal.severity() != Severity::Error)
         .map(|(heading, _)| *heading)
         .collect();
-    assert_eq!(mild, ["expired", "not yet", "of another certificate", "of another issuer"]);
+    assert_eq!(mild, ["expired", "not yet", "without an end", "of another certificate", "of another issuer"]);
     assert_eq!(
         StapleError::Revoked(1_772_323_200).finding(Path::new("web.pem.ocsp")).to_string(),
         "web.pem.ocsp: says that the certificate was revoked on 2026-03-01 00:00:00 UTC; it is not stapled"

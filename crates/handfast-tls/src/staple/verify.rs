@@ -6,7 +6,7 @@
 //! |---|---|
 //! | the certificate | serial number, hashes of the issuer's name and key (RFC 6960 §4.1.1) |
 //! | its issuer | the issuer's own signature, or that of a responder: a certificate that the issuer itself signed, within its time, for OCSP signing (RFC 6960 §4.2.2.2) |
-//! | the time | thisUpdate and nextUpdate (RFC 6960 §4.2.2.1); one without an end is refused, because it would be stapled for ever |
+//! | the time | thisUpdate and nextUpdate (RFC 6960 §4.2.2.1); one without an end is good for a day |
 //!
 //! Not looked at: whether the responder's certificate is revoked itself, extensions, nonces, and producedAt. Clients hold
 //! the response against their own rules.
@@ -24,6 +24,9 @@ const OCSP_SIGNING: &[u8] = &[0x2b, 6, 1, 5, 5, 7, 3, 9];
 /// Maximum lead of the responder's clock over ours, in seconds: the value that OpenSSL's users write (`-validity_period
 /// 300`).
 const CLOCK_SLACK: i64 = 300;
+/// Seconds from thisUpdate for which a response without nextUpdate is good, as Firefox has it (mozilla::pkix): it would never expire, and a
+/// revoked backend could show it for ever.
+const LIFE_WITHOUT_END: i64 = 86_400;
 
 /// Holds `der` against `chain`, whose first certificate it must be about.
 pub(super) fn verify(der: &[u8], chain: &[CertificateDer<'_>], now: i64) -> Result<Staple, StapleError> {
@@ -53,7 +56,7 @@ pub(super) fn judge(
         Status::Revoked(since) => return Err(StapleError::Revoked(since)),
         Status::Unknown => return Err(StapleError::Unknown),
     }
-    let next_update = single.next_update.ok_or(StapleError::WithoutEnd)?;
+    let next_update = single.next_update.unwrap_or(single.this_update.saturating_add(LIFE_WITHOUT_END));
     if next_update < now {
         return Err(StapleError::Expired(next_update));
     }
