@@ -249,12 +249,13 @@ impl<'a> Seen<'a> {
 }
 
 /// Turns certificates that are not valid now and were not served before into errors: at a start they are a warning,
-/// because there is nothing better; a reload does not replace what works by them.
+/// because there is nothing better; a reload does not replace what works by them. What does not work either, it does replace.
 fn take_newly_invalid(loaded: &mut Loaded, before: &[Arc<Certificate>], now: i64) {
     let Loaded { certificates, findings, .. } = loaded;
     certificates.retain(|certificate| {
         let is_known = || before.iter().any(|known| known.chain().first() == certificate.chain().first());
-        if certificate.is_valid_at(now) || is_known() {
+        if certificate.is_valid_at(now) || is_known() || replaces_none_that_is_valid(certificate, before, now)
+        {
             return true;
         }
         let (reason, how) = match certificate.not_after() < now {
@@ -271,6 +272,15 @@ fn take_newly_invalid(loaded: &mut Loaded, before: &[Arc<Certificate>], now: i64
         findings.push(Finding::error(reason, file, message));
         false
     });
+}
+
+/// Returns true if `before` has certificates of the same file or for the same names, none of which is valid now.
+fn replaces_none_that_is_valid(certificate: &Certificate, before: &[Arc<Certificate>], now: i64) -> bool {
+    let has_its_names =
+        |known: &Certificate| !known.dns_names().is_empty() && known.dns_names() == certificate.dns_names();
+    let is_replaced = |known: &&Arc<Certificate>| known.file() == certificate.file() || has_its_names(known);
+    let mut replaced = before.iter().filter(is_replaced).peekable();
+    replaced.peek().is_some() && replaced.all(|known| !known.is_valid_at(now))
 }
 
 /// Takes findings that become problems out of what was loaded. Adds a problem for each bad file that no certificate was

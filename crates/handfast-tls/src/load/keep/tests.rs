@@ -387,6 +387,26 @@ fn the_order_is_the_configurations_also_with_one_that_is_kept() {
     }
 }
 
+#[test]
+fn an_expired_one_replaces_another_expired_one() {
+    let folder = Folder::new();
+    let expired = |name: &str, year| Maker::new(&[name]).valid((2020, 1, 1), (year, 1, 1)).self_signed();
+    let (first, second, renamed) =
+        (expired("a.example", 2021), expired("a.example", 2022), expired("b.example", 2022));
+    folder.put("a.pem", first.both());
+    let mut served = Served::folder(&folder);
+    folder.put("a.pem", second.both());
+    assert_eq!(served.after_reload("a.example"), der(&second), "{:?}", served.problems);
+    folder.put("a.pem", renamed.both());
+    assert_eq!(served.after_reload("b.example"), der(&renamed), "{:?}", served.problems);
+    // In a file beside it that is for its name.
+    let other = expired("b.example", 2023);
+    std::fs::remove_file(folder.at("a.pem")).unwrap();
+    folder.put("c.pem", other.both());
+    assert_eq!(served.after_reload("b.example"), der(&other), "{:?}", served.problems);
+    assert_eq!(served.errors, [""; 0]);
+}
+
 /// A certificate that expires while it is served stays, with its warning; one that had expired before it came is not
 /// taken.
 #[test]
