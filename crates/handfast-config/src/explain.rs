@@ -18,6 +18,7 @@ use super::model::{
     RouteAction, SentCertificate, Service, ServiceRule, Source, Starttls, Tickets, Tls, TunnelKind,
     UnknownName,
 };
+use super::route_table::ANY_NAME;
 
 mod host;
 mod http;
@@ -272,7 +273,8 @@ fn rule(rule: &ServiceRule, uses_backends: bool) -> String {
     if parts.is_empty() {
         parts.push("does the same as the service, whatever later rules say".to_owned());
     }
-    let (names, protocols) = (list(&rule.names), list(&rule.client_alpn));
+    let named = |name: &String| if name == ANY_NAME { "every other name".to_owned() } else { name.clone() };
+    let (names, protocols) = (list(rule.names.iter().map(named)), list(&rule.client_alpn));
     let who = match (rule.names.is_empty(), rule.client_alpn.is_empty()) {
         (false, true) => names,
         (true, _) => format!("clients that offer {protocols}"),
@@ -290,13 +292,14 @@ fn proxy_headers(headers: &ProxyProtocol) -> Vec<String> {
         });
         lines.push(format!("demands a PROXY header from {}, and believes it", list(senders)));
     }
-    if let Some(version) = headers.send {
+    if let Some(sent) = headers.send {
         let certificate = match headers.client_certificate {
             SentCertificate::Off => "",
             SentCertificate::CommonName => ", with the Common Name of the client's certificate",
             SentCertificate::Der => ", with the client's certificate",
+            SentCertificate::Hitch => ", with the client's certificate as hitch sends it",
         };
-        lines.push(format!("sends backends a PROXY header {version}{certificate}"));
+        lines.push(format!("sends backends {sent}{certificate}"));
     }
     lines
 }

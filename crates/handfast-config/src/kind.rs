@@ -34,7 +34,7 @@ pub(crate) use access::{
 pub(crate) use acme::{DirectoryUrl, MailAddress, OrderedName};
 pub(crate) use address::{
     AddressPrefix, AdminAddress, Backend, BackendEntry, ListenAddress, NamePattern, Protocol, ProxySenders,
-    SourceAddress, SourceItem, is_local,
+    RuleName, SourceAddress, SourceItem, is_local,
 };
 pub(crate) use check::{Bytes, StatusRange};
 pub(crate) use fleet::{BusUrl, Token};
@@ -42,7 +42,7 @@ pub(crate) use http::{
     FieldCondition, HostPattern, MethodName, PathPattern, PathPrefix, PathStart, RequestIdField,
 };
 pub(crate) use path::{Certificates, FileOrFolder, FilePath, FolderPath, LogTarget};
-pub(crate) use program::{ClientEntry, CommandLine};
+pub(crate) use program::{Again, ClientEntry, CommandLine};
 pub(crate) use request_rules::{
     FieldName, FieldValue, MediaType, Redirect, RedirectTarget, RedirectTo, Respond,
 };

@@ -42,7 +42,7 @@ pub use http::{
 pub use limits::{Admission, HandshakeRate, Limits};
 pub use places::Places;
 pub use program::{OnlyClient, Program};
-pub use proxy_protocol::{ProxyProtocol, ProxySender, SentCertificate};
+pub use proxy_protocol::{ProxyProtocol, ProxySender, SentCertificate, SentHeader};
 pub use request_rules::{FieldChange, FieldRule, FixedResponse, Piece, RequestRules, Template, Variable};
 pub use route::{BackendSet, Route, RouteTls, backend_sets, each_once};
 pub use tls::{

@@ -8,12 +8,17 @@ use std::rc::Rc;
 
 use super::model::ServiceRule;
 
+/// The name of a rule that fits every client that sends a name.
+pub(crate) const ANY_NAME: &str = "*";
+
 /// The rules of a service, ready to be searched by the name and the protocols of a hello.
 #[derive(Debug, Default)]
 pub struct RouteTable {
     exact: HashMap<Box<str>, Candidates<Box<[u8]>>>,
     /// Rules by the part of the pattern after `*.`.
     wildcard: HashMap<Box<str>, Candidates<Box<[u8]>>>,
+    /// Rules for [`ANY_NAME`].
+    named: Candidates<Box<[u8]>>,
     /// Rules without names: for clients with any name, and with none.
     any: Candidates<Box<[u8]>>,
 }
@@ -82,6 +87,10 @@ impl RouteTable {
                 table.any.add(candidate(None), protocols());
             }
             for name in &rule.names {
+                if name == ANY_NAME {
+                    table.named.add(candidate(Some(name)), protocols());
+                    continue;
+                }
                 let (by_name, key) = match name.strip_prefix("*.") {
                     Some(suffix) => (&mut table.wildcard, suffix),
                     None => (&mut table.exact, name.as_str()),
@@ -95,14 +104,16 @@ impl RouteTable {
     /// The index of the route for a client that asks for `name` and offers the protocols `alpn`, and why it is that one. 0 is the
     /// service itself (then there is no reason), 1 its first rule. `name` is in lower case.
     ///
-    /// An exact name comes before a wildcard, which matches one label (RFC 9525 §6.3), and a wildcard before rules without names.
+    /// An exact name comes before a wildcard, which matches one label (RFC 9525 §6.3), a wildcard before [`ANY_NAME`], and that before
+    /// rules without names.
     ///
-    /// **Cost**: at most three searches for each protocol, whatever the number of rules.
+    /// **Cost**: at most four searches for each protocol, whatever the number of rules.
     pub fn choose(&self, name: Option<&str>, alpn: &[Box<[u8]>]) -> (usize, Option<&Rc<str>>) {
         let offered = || alpn.iter().map(|protocol| &**protocol);
         let exact = name.and_then(|name| self.exact.get(name)?.first(offered()));
         let wildcard = || self.wildcard.get(name?.split_once('.')?.1)?.first(offered());
-        let candidate = exact.or_else(wildcard).or_else(|| self.any.first(offered()));
+        let named = || self.named.first(offered()).filter(|_| name.is_some());
+        let candidate = exact.or_else(wildcard).or_else(named).or_else(|| self.any.first(offered()));
         candidate.map_or((0, None), |candidate| (candidate.route, Some(&candidate.reason)))
     }
 
@@ -111,11 +122,15 @@ impl RouteTable {
         let exact = self.exact.get(name);
         let wildcard = name.split_once('.').and_then(|(_, parent)| self.wildcard.get(parent));
         let mut routes: Vec<usize> = exact.into_iter().chain(wildcard).flat_map(Candidates::routes).collect();
+        let mut is_decided = exact.into_iter().chain(wildcard).any(|candidates| candidates.always.is_some());
         // A client that offers none of their protocols gets what the other rules say.
-        if exact.into_iter().chain(wildcard).all(|candidates| candidates.always.is_none()) {
-            routes.extend(self.any.routes());
-            routes.extend(self.any.always.is_none().then_some(0));
+        for others in [&self.named, &self.any] {
+            if !is_decided {
+                routes.extend(others.routes());
+                is_decided = others.always.is_some();
+            }
         }
+        routes.extend((!is_decided).then_some(0));
         routes
     }
 }
@@ -160,6 +175,22 @@ mod tests {
         ] {
             assert_eq!(chosen(&table, name, &[]).0, rule, "{name:?}");
         }
+    }
+
+    #[test]
+    fn a_rule_for_every_name_comes_after_the_others_and_is_not_for_clients_without_one() {
+        let table =
+            RouteTable::new(&[rule(&["*"], &[]), rule(&["a.example"], &["h2"]), rule(&[], &["imap"])]);
+        for (name, alpn, found) in [
+            (Some("a.example"), &["h2"][..], Some(1)),
+            (Some("a.example"), &[], Some(0)),
+            (Some("b.example"), &["imap"], Some(0)),
+            (None, &["imap"], Some(2)),
+            (None, &[], None),
+        ] {
+            assert_eq!(chosen(&table, name, alpn).0, found, "{name:?} {alpn:?}");
+        }
+        assert_eq!(table.all_for("a.example"), [2, 1]);
     }
 
     #[test]

@@ -23,6 +23,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 use std::process::Child;
+use std::time::Duration;
 
 use handfast_config::model::{Address, Config, OnlyClient, Program, Service, Target};
 use handfast_net::descriptors::{receive_descriptors, send_descriptors};
@@ -63,7 +64,7 @@ struct BackendSocket {
 struct ProgramClient {
     service: String,
     program: Program,
-    again: bool,
+    again: Option<Duration>,
 }
 
 #[derive(Debug)]
@@ -114,13 +115,14 @@ impl Programs {
         let (mut jobs, mut descriptors, mut clients) = (Vec::new(), Vec::new(), Vec::new());
         for (program, socket) in &mut self.backends {
             if let Some(listener) = socket.listener.take() {
-                jobs.push(job(starter::Kind::Backend, program));
+                jobs.push(job(starter::Kind::Backend, Duration::ZERO, program));
                 descriptors.push(listener);
             }
         }
         for ProgramClient { service, program, again } in self.clients.drain(..) {
             let (ours, theirs) = socket_pair()?;
-            jobs.push(job(if again { starter::Kind::ClientAgain } else { starter::Kind::Client }, &program));
+            let kind = if again.is_some() { starter::Kind::ClientAgain } else { starter::Kind::Client };
+            jobs.push(job(kind, again.unwrap_or_default(), &program));
             descriptors.push(theirs);
             clients.push((service, ours));
         }
@@ -210,8 +212,9 @@ fn start_process(jobs: &[Vec<u8>], descriptors: &[OwnedFd], words: &[&str]) -> i
 }
 
 /// The message to the starter about a program.
-fn job(kind: starter::Kind, program: &Program) -> Vec<u8> {
+fn job(kind: starter::Kind, delay: Duration, program: &Program) -> Vec<u8> {
     let mut message = vec![kind as u8];
+    message.extend_from_slice(&(delay.as_millis() as u32).to_le_bytes());
     message.extend_from_slice(program.path.as_os_str().as_bytes());
     for argument in &program.arguments {
         message.push(0);

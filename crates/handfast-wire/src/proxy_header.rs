@@ -28,7 +28,7 @@ use std::net::SocketAddr;
 pub use invalid::Invalid;
 pub use limits::{V1_LIMIT, V2_LIMIT};
 pub use tlv::{Tls, Tlv, Tlvs};
-pub use write::{Writer, write_v1};
+pub use write::{Writer, address_bytes, certificate_pem, write_v1};
 
 /// First bytes of every header of version 1.
 const V1_SIGNATURE: &[u8] = b"PROXY ";

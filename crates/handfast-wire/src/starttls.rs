@@ -33,6 +33,8 @@ mod serving;
 mod tests;
 mod text;
 mod tunnel;
+
+pub(crate) use tunnel::base64;
 mod xmpp;
 
 pub use asking::Client;

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use handfast_net::prefix::Prefix;
 use handfast_text::calendar::Utc;
+use handfast_text::duration;
 use handfast_text::units::counted;
 use handfast_tls::client_certificates::{Demand, Rule, Trust};
 
@@ -76,11 +77,12 @@ pub(super) fn clients_at(service: &Service) -> String {
     match &service.only_client {
         None => format!("listens on {}", list(service.listen.iter().map(place))),
         Some(OnlyClient::Stdin) => "serves who is at standard input, and then ends".to_owned(),
-        Some(OnlyClient::Program { program, again: false }) => {
+        Some(OnlyClient::Program { program, again: None }) => {
             format!("serves the program {program}, which it starts")
         }
-        Some(OnlyClient::Program { program, again: true }) => {
-            format!("serves the program {program}, which it starts, and again when it has ended")
+        Some(OnlyClient::Program { program, again: Some(delay) }) => {
+            let delay = duration::written(*delay);
+            format!("serves the program {program}, which it starts, and again {delay} after its end")
         }
     }
 }

@@ -8,6 +8,7 @@ use crate::model::acme::{LETS_ENCRYPT, LETS_ENCRYPT_NAME, LETS_ENCRYPT_STAGING};
 use crate::model::{Acme, AcmeChallenge, AcmeIssuer, CertificateEntry, RequestRoute, ServiceRule, Tls};
 use crate::problem::Fault;
 use crate::reading::{Written, values};
+use crate::route_table::ANY_NAME;
 use crate::schema::Entry;
 use crate::table::Table;
 
@@ -149,6 +150,7 @@ pub(super) fn order(
     let ends_here = |rule: &&ServiceRule| rule.pass_through != Some(true);
     let bare = |host: &String| host.trim_start_matches('[').trim_end_matches(']').to_owned();
     let of_rules = rules.iter().filter(ends_here).flat_map(|rule| rule.names.iter().cloned());
+    let of_rules = of_rules.filter(|name| name != ANY_NAME);
     let of_routes = routes.unwrap_or_default().iter().flat_map(|route| route.hosts.iter().map(bare));
     let of_service = own.iter().flatten().map(|name| name.value.clone());
     let all: Vec<String> = of_service.chain(of_rules).chain(of_routes).collect();

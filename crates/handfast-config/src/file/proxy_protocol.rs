@@ -1,11 +1,10 @@
 //! From `[service.proxy-protocol]` to the model, with what contradicts what is around it.
 
 use crate::keys;
-use crate::model::{Address, ProxyProtocol, ProxySender, SentCertificate};
+use crate::model::{Address, ProxyProtocol, ProxySender, SentCertificate, SentHeader};
 use crate::problem::Fault;
 use crate::reading::{Written, values};
 use crate::table::Table;
-use handfast_wire::proxy_header::Version;
 
 /// Returns true if proxies in front may report the addresses of clients.
 pub(super) fn names_clients(service: &Table<'_>) -> bool {
@@ -70,7 +69,7 @@ fn check_certificate(section: &Table<'_>, read: &ProxyProtocol, asks: bool) {
         return;
     }
     let key = &keys::SEND_CLIENT_CERTIFICATE;
-    if read.send != Some(Version::V2) {
+    if read.send != Some(SentHeader::V2) {
         let fault = Fault::new("only headers of version 2 can say something of the client's certificate");
         section.error(key, fault.hint("add `send = \"v2\"`, or remove `client-certificate`"));
     } else if !asks {

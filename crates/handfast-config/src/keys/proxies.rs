@@ -1,9 +1,7 @@
 //! The keys about proxies in front of a service, and behind it.
 
-use handfast_wire::proxy_header::Version;
-
 use crate::kind::*;
-use crate::model::{SentCertificate, TunnelKind};
+use crate::model::{SentCertificate, SentHeader, TunnelKind};
 use crate::schema::section;
 
 section! {
@@ -23,17 +21,29 @@ section! {
     /// The header that backends get, in one write with the first bytes. `v1`: the addresses, in a line of text. `v2`: also the
     /// host name, the application protocol, the TLS version, suite, group and key, a name for the connection that is in the
     /// access log too (`unique_id`), and a checksum. Before the ClientHello, in the clear, where the backend speaks TLS.
-    SEND: Choice<Option<Version>> = "send", Choice(&[("off", None), ("v1", Some(Version::V1)), ("v2", Some(Version::V2))]),
+    /// `address`: the client's address as bytes alone, as hitch's `write-ip` has it: 2 and four bytes, or 10 and sixteen.
+    SEND: Choice<Option<SentHeader>> = "send", Choice(&[
+        ("off", None),
+        ("v1", Some(SentHeader::V1)),
+        ("v2", Some(SentHeader::V2)),
+        ("address", Some(SentHeader::Address)),
+    ]),
         default "\"off\"",
         why "a backend that does not expect a header takes it for the client's first bytes",
         example "\"v2\"",
-        elsewhere "send-proxy send-proxy-v2 send-proxy-v2-ssl send-proxy-v2-ssl-cn write-proxy write-proxy-v1 write-proxy-v2 \
+        elsewhere "send-proxy send-proxy-v2 send-proxy-v2-ssl send-proxy-v2-ssl-cn write-proxy write-proxy-v1 write-proxy-v2 write-ip \
                    proxy-protocol-version";
 
     /// Parts of the client's certificate in a header of version 2. `off`: whether there was one. `cn`: also the Common Name of its
     /// subject. `der`: also the whole certificate, if the header stays below 64 KiB with it; the receiver must take headers of that size.
+    /// `hitch`: the certificate in PEM (`TRUSTED CERTIFICATE`) instead, with the number 0xe0, as hitch's `proxy-client-cert` has it.
     SEND_CLIENT_CERTIFICATE: Choice<SentCertificate> = "client-certificate",
-        Choice(&[("off", SentCertificate::Off), ("cn", SentCertificate::CommonName), ("der", SentCertificate::Der)]),
+        Choice(&[
+            ("off", SentCertificate::Off),
+            ("cn", SentCertificate::CommonName),
+            ("der", SentCertificate::Der),
+            ("hitch", SentCertificate::Hitch),
+        ]),
         default "\"off\"",
         why "it is personal data, and in the clear",
         example "\"cn\"", elsewhere "proxy-client-cert ssl-cn cert";

@@ -225,12 +225,12 @@ section! {
 section! {
     /// An exception for certain server names or application protocols: another backend, policy, or rule about client
     /// certificates, or TLS that is passed through. A rule with the very name comes before one with a wildcard, and that
-    /// before one without names; of several, the first one that fits. Keys that are not written are taken from the service.
+    /// before one with `*`, and that before one without names; of several, the first one that fits. Keys that are not written are taken from the service.
     RULE = "rule", "[[service.rule]]", with RULE_CLIENT_CERTIFICATES, RULE_BACKEND_TLS;
 
     /// Server names. A wildcard matches exactly one part: `*.example.org` has `a.example.org`, but neither `example.org` nor
-    /// `a.b.example.org`.
-    RULE_NAMES: List<NamePattern> = "names", List::of(NamePattern),
+    /// `a.b.example.org`. `*` fits every client that sends a name.
+    RULE_NAMES: List<RuleName> = "names", List::of(RuleName),
         absent "any name, and none; then `client-alpn` must be written",
         why "a rule for every client is the service itself",
         example "[\"a.example.org\", \"*.b.example.org\"]",

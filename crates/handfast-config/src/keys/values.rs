@@ -1,6 +1,6 @@
 //! The keys inside of values: tables in place of an address, a path or a text.
 
-use crate::kind::{Backend, CommandLine, Count, FilePath, Switch, Text};
+use crate::kind::{Again, Backend, CommandLine, Count, FilePath, Switch, Text};
 use crate::schema::section;
 
 /// Words of other programs for a backend, a certificate, and its key.
@@ -68,11 +68,11 @@ section! {
     CLIENT_PROGRAM: CommandLine = "program", CommandLine,
         example "[\"/usr/bin/fetch\", \"-v\"]", elsewhere "exec command run";
 
-    /// Starts it again, a second after it has ended.
-    CLIENT_AGAIN: Switch = "again", Switch,
+    /// Starts it again when it has ended: after a second (`true`), or after this duration.
+    CLIENT_AGAIN: Again = "again", Again,
         default "false",
         why "most programs end when they are done",
-        example "true", elsewhere "retry restart respawn";
+        example "\"10s\"", elsewhere "retry restart respawn";
 }
 
 section! {

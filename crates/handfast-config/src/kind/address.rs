@@ -12,6 +12,7 @@ use crate::keys::values as keys;
 use crate::model::{self, Address, ProxySender, Target};
 use crate::problem::{Fault, shortened};
 use crate::reading::{Item, Reading};
+use crate::route_table::ANY_NAME;
 use crate::scalar;
 use crate::schema::ValueKind;
 use crate::table::Table;
@@ -162,6 +163,22 @@ impl ValueKind for NamePattern {
 
     fn parse(&self, item: &Item<'_>, _: &Reading<'_>) -> Result<String, Fault> {
         scalar::name_pattern(self.text(item)?)
+    }
+}
+
+/// A name that a rule is for.
+pub(crate) struct RuleName;
+
+impl ValueKind for RuleName {
+    type Value = String;
+    const FORM: &'static str = NamePattern::FORM;
+    const ALLOWED: &'static str = "a name, a wildcard such as `*.example.org`, or `*`";
+
+    fn parse(&self, item: &Item<'_>, reading: &Reading<'_>) -> Result<String, Fault> {
+        match self.text(item)? {
+            ANY_NAME => Ok(ANY_NAME.to_owned()),
+            _ => NamePattern.parse(item, reading),
+        }
     }
 }
 

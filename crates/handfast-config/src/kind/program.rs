@@ -2,9 +2,13 @@
 //!
 //! In: one value of the parsed tree. Out: a program's path and arguments; nothing is looked up.
 
+use std::time::Duration;
+
+use handfast_text::duration;
 use toml::de::DeValue;
 
 use crate::keys::values as keys;
+use crate::kind::Span;
 use crate::model::{OnlyClient, Program};
 use crate::problem::Fault;
 use crate::reading::{Item, Reading};
@@ -36,6 +40,32 @@ impl ValueKind for CommandLine {
         let (path, _) = reading.path(path);
         reading.names(&path, &item.span);
         Ok(Program { path, arguments: arguments.iter().map(|&argument| argument.to_owned()).collect() })
+    }
+}
+
+/// The delay of a program's next start: none (it is started once), a second, or a duration.
+pub(crate) struct Again;
+
+impl Again {
+    /// The delay of `true`. stunnel's `retry = yes` has the same.
+    const USUAL: Duration = Duration::from_secs(1);
+    const DELAY: Span = Span { range: Duration::from_millis(1)..=Duration::from_hours(1), zero: None };
+}
+
+impl ValueKind for Again {
+    type Value = Option<Duration>;
+    const FORM: &'static str = "`true`, `false`, or a duration, such as `\"10s\"`";
+
+    fn allowed(&self) -> String {
+        let (least, most) = (Self::DELAY.range.start(), Self::DELAY.range.end());
+        format!("`true`, `false`, {} to {}", duration::written(*least), duration::written(*most))
+    }
+
+    fn parse(&self, item: &Item<'_>, reading: &Reading<'_>) -> Result<Option<Duration>, Fault> {
+        match item.value {
+            DeValue::Boolean(again) => Ok(again.then_some(Self::USUAL)),
+            _ => Self::DELAY.parse(item, reading).map(Some),
+        }
     }
 }
 

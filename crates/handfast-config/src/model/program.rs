@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// A program with its arguments.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -29,7 +30,7 @@ pub enum OnlyClient {
     Program {
         /// The program and its arguments.
         program: Program,
-        /// True if it is started again when it has ended.
-        again: bool,
+        /// Time from its end to its next start; `None`: it is started once.
+        again: Option<Duration>,
     },
 }

@@ -3,17 +3,37 @@
 use std::fmt;
 
 use handfast_net::prefix::Prefix;
-use handfast_wire::proxy_header::Version;
 
 /// PROXY headers of a service, in both directions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProxyProtocol {
     /// Clients that must send a header before anything else; others must not send one.
     pub accept_from: Vec<ProxySender>,
-    /// Version of the header that is sent to backends before anything else; `None`: no header.
-    pub send: Option<Version>,
+    /// Header that is sent to backends before anything else; `None`: no header.
+    pub send: Option<SentHeader>,
     /// Parts of the client's certificate that are sent to a backend.
     pub client_certificate: SentCertificate,
+}
+
+/// The first bytes that backends receive (`send`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SentHeader {
+    /// A PROXY header of version 1.
+    V1,
+    /// A PROXY header of version 2.
+    V2,
+    /// The client's address in bytes, behind the number of its family (hitch's `write-ip`).
+    Address,
+}
+
+impl fmt::Display for SentHeader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::V1 => "a PROXY header v1",
+            Self::V2 => "a PROXY header v2",
+            Self::Address => "the client's address in bytes",
+        })
+    }
 }
 
 /// A sender of clients' addresses (`accept-from`).
@@ -44,4 +64,6 @@ pub enum SentCertificate {
     CommonName,
     /// The Common Name, and the whole certificate.
     Der,
+    /// The Common Name, and the certificate in PEM where hitch's backends look for it.
+    Hitch,
 }

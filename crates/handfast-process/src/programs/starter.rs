@@ -29,7 +29,7 @@ use crate::signals::Signals;
 const MAX_MESSAGE_BYTES: usize = 2 << 20;
 /// Timeout for the proxy to send the header of a connection that it has made.
 const HEADER: Duration = Duration::from_secs(10);
-/// Pause between the end of a client and its next start, and after an error of accept(2).
+/// Pause after an error of accept(2).
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// Kind of program.
@@ -49,6 +49,8 @@ pub(super) enum Kind {
 #[derive(Clone, Debug)]
 struct Job {
     kind: Kind,
+    /// Time from the end of a client to its next start.
+    delay: Duration,
     words: Rc<[OsString]>,
 }
 
@@ -102,8 +104,10 @@ impl Job {
         let (kind, words) = message.split_first().ok_or(io::ErrorKind::UnexpectedEof)?;
         let kinds = [Kind::Backend, Kind::Client, Kind::ClientAgain, Kind::ClientNow];
         let kind = kinds.into_iter().find(|known| *known as u8 == *kind).ok_or(io::ErrorKind::InvalidData)?;
+        let (delay, words) = words.split_first_chunk().ok_or(io::ErrorKind::UnexpectedEof)?;
+        let delay = Duration::from_millis(u32::from_le_bytes(*delay).into());
         let words = words.split(|byte| *byte == 0).map(|word| OsString::from_vec(word.to_vec()));
-        Ok(Self { kind, words: words.collect() })
+        Ok(Self { kind, delay, words: words.collect() })
     }
 
     async fn run(self, descriptor: OwnedFd) {
@@ -173,7 +177,7 @@ impl Job {
                 return Ok(());
             }
             tokio::select! {
-                () = sleep(PAUSE) => {}
+                () = sleep(self.delay) => {}
                 // The proxy accepts no more.
                 _ = hand_over.readable() => return Ok(()),
             }

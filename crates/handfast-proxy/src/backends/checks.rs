@@ -12,13 +12,12 @@ use std::time::Duration;
 use handfast_net::clock::Moment;
 use handfast_net::engine::{self, Mailbox, Priority, Sender, TaskHandle, mailbox, spawn};
 use handfast_tls::buffer::Scratch;
-use handfast_wire::proxy_header::Version;
 
 use crate::backends::balance::{fraction, next_random};
 use crate::backends::standing::Standing;
 use crate::backends::tls::BackendTlsSettings;
 use crate::backends::tunnel::{ProxyHop, TunnelDestination};
-use handfast_config::model::{Address, Check, Source};
+use handfast_config::model::{Address, Check, SentHeader, Source};
 use handfast_observe::operator_state::OperatorState;
 use handfast_process::sandbox;
 
@@ -46,7 +45,7 @@ pub(crate) struct CheckPlan {
     /// The `Host` of a check over HTTP.
     pub(crate) host: String,
     /// The form of the PROXY header that it expects; `None` where backends get none.
-    pub(crate) header: Option<Version>,
+    pub(crate) header: Option<SentHeader>,
     /// TLS settings, and the name that its certificate must have; `None`: it is checked in plain text.
     pub(crate) tls: Option<(Arc<BackendTlsSettings>, Option<String>)>,
     pub(crate) check: Arc<Check>,

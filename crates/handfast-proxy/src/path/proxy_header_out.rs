@@ -6,16 +6,16 @@
 use handfast_leg::Socket;
 use handfast_tls::session::{Agreed, Session, Verdict};
 use handfast_tls::subject::common_name;
-use handfast_wire::proxy_header::{Tls, Version, Writer, tlv, write_v1};
+use handfast_wire::proxy_header::{Tls, Writer, address_bytes, certificate_pem, tlv, write_v1};
 
 use crate::path::connection::Connection;
 use crate::requests::new_id;
-use handfast_config::model::SentCertificate;
+use handfast_config::model::{SentCertificate, SentHeader};
 use handfast_leg::runtime::Runtime;
 use handfast_observe::record::Record;
 
-/// Version and certificate of the header for the process that starts programs: programs receive the client's certificate.
-const TO_PROGRAMS: (Version, SentCertificate) = (Version::V2, SentCertificate::Der);
+/// Header and certificate for the process that starts programs: programs receive the client's certificate.
+const TO_PROGRAMS: (SentHeader, SentCertificate) = (SentHeader::V2, SentCertificate::Der);
 
 /// The header for this connection's backends that listen; empty where none is sent.
 ///
@@ -32,10 +32,10 @@ pub(crate) fn header_for_program<R: Runtime>(connection: &mut Connection<R>) -> 
 /// The same header without addresses and the connection's name, for the key of a cache: backends may answer by all the rest. Empty where they
 /// receive none of it.
 pub(crate) fn without_addresses<R: Runtime>(connection: &Connection<R>) -> Vec<u8> {
-    let Some((Version::V2, sent)) = connection.account.service.proxy_out else { return Vec::new() };
+    let Some((SentHeader::V2, sent)) = connection.account.service.proxy_out else { return Vec::new() };
     let mut header = Writer::proxy(None);
     // A fingerprint has a hundredth of the certificate's size, and identifies it.
-    if sent == SentCertificate::Der
+    if matches!(sent, SentCertificate::Der | SentCertificate::Hitch)
         && let Some(shown) = &connection.account.record.tls.client_certificate
     {
         let _ = header.add(tlv::SSL_CLIENT_CERT, shown.fingerprint.as_bytes());
@@ -45,16 +45,23 @@ pub(crate) fn without_addresses<R: Runtime>(connection: &Connection<R>) -> Vec<u
     header.finish(false)
 }
 
-fn made<R: Runtime>(connection: &mut Connection<R>, (version, sent): (Version, SentCertificate)) -> Vec<u8> {
+fn made<R: Runtime>(
+    connection: &mut Connection<R>,
+    (version, sent): (SentHeader, SentCertificate),
+) -> Vec<u8> {
     let record = &connection.account.record;
     let proxied = record.proxied();
     let destination = proxied.and_then(|proxied| proxied.destination);
     let destination = destination.or_else(|| connection.client.as_ref()?.socket().local_address());
     let endpoints = record.client.zip(destination);
-    if version == Version::V1 {
-        let mut line = Vec::new();
-        write_v1(&mut line, endpoints);
-        return line;
+    match version {
+        SentHeader::V1 => {
+            let mut line = Vec::new();
+            write_v1(&mut line, endpoints);
+            return line;
+        }
+        SentHeader::Address => return address_bytes(record.client.map(|client| client.ip())),
+        SentHeader::V2 => {}
     }
     let id = unique_id(record);
     let mut header = Writer::proxy(endpoints);
@@ -81,6 +88,10 @@ fn add_facts<R: Runtime>(header: &mut Writer, connection: &Connection<R>, sent: 
     }
     if record.tls.version.is_some() {
         add_tls(header, &record.tls, certificate, sent);
+    }
+    if let Some(certificate) = certificate.filter(|_| sent == SentCertificate::Hitch) {
+        // One that is too large for any header is left out, as with `der`.
+        let _ = header.add(tlv::HITCH_CLIENT_CERT, certificate_pem(certificate).as_bytes());
     }
 }
 
@@ -227,6 +238,8 @@ mod tests {
         assert_eq!((values.len(), &values[4]), (5, &(tlv::SSL_CN, "Grüße".as_bytes().to_vec())));
         let (_, _, values) = told(SentCertificate::Der);
         assert_eq!((values.len(), &values[5]), (6, &(tlv::SSL_CLIENT_CERT, der.clone())));
+        // hitch's has its own number beside these.
+        assert_eq!(told(SentCertificate::Hitch).2.len(), 5);
         // A failed certificate is reported as such, for backends that serve such clients.
         let words = "revoked".into();
         let verdict = Verdict::Failed { fault: CertificateFault::Revoked, words };

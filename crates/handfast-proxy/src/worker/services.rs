@@ -16,7 +16,6 @@ use handfast_net::host_name::host_name;
 use handfast_tls::server::Server;
 use handfast_tls::session::Failure;
 use handfast_tls::ticket::KeySet;
-use handfast_wire::proxy_header::Version;
 use handfast_wire::starttls::Protocol;
 
 use crate::admission::Admission;
@@ -34,7 +33,7 @@ use crate::worker::http::ThreadHttp;
 use handfast_config::RouteTable;
 use handfast_config::model::{
     self, Address, Backend, Clients, ConnectThrough, Limits, MissingCloseNotify, PlainHttp, RouteTls,
-    SentCertificate, Source, each_once,
+    SentCertificate, SentHeader, Source, each_once,
 };
 use handfast_observe::cause::Cause;
 use handfast_observe::metrics::{ServiceMetrics, ThreadMetrics};
@@ -89,7 +88,7 @@ pub(crate) struct ThreadService {
     pub(crate) admission: Option<Arc<Admission>>,
     pub(crate) proxy_senders: Option<TrustedSenders>,
     /// The PROXY header that backends get, and what it has of the client's certificate.
-    pub(crate) proxy_out: Option<(Version, SentCertificate)>,
+    pub(crate) proxy_out: Option<(SentHeader, SentCertificate)>,
     /// Of clients that match no rule.
     pub(crate) clients: Clients,
     pub(crate) plain_http: PlainHttp,

@@ -417,3 +417,27 @@ proptest! {
         judge(&bytes);
     }
 }
+
+#[test]
+fn a_certificate_in_pem_has_lines_of_64_columns() {
+    let lines = |bytes: usize| {
+        let pem = certificate_pem(&vec![0; bytes]);
+        assert!(
+            pem.starts_with("-----BEGIN TRUSTED CERTIFICATE-----\n")
+                && pem.ends_with("-----END TRUSTED CERTIFICATE-----\n")
+        );
+        pem.lines().skip(1).map(str::len).take_while(|length| *length != 33).collect::<Vec<_>>()
+    };
+    assert_eq!(lines(1), [4]);
+    assert_eq!(lines(48), [64]);
+    assert_eq!(lines(49), [64, 4]);
+}
+
+#[test]
+fn an_address_in_bytes_has_the_number_of_its_family() {
+    let bytes = |text: &str| address_bytes(Some(text.parse().expect("an address")));
+    assert_eq!(bytes("10.0.0.1"), [2, 10, 0, 0, 1]);
+    assert_eq!(bytes("::ffff:10.0.0.1"), [2, 10, 0, 0, 1]);
+    assert_eq!((bytes("::1")[0], bytes("::1").len()), (10, 17));
+    assert_eq!(address_bytes(None), [0]);
+}

@@ -1,7 +1,7 @@
 //! The type-length-values of version 2: their numbers and names, the walk over them, and what is checked.
 //!
 //! In: the bytes behind a header's addresses. Out: [`Tlvs`], or why a header is refused for them. The numbers from `0xe0` on are
-//! the sender's own affair: AWS has `0xea`, Azure `0xee`, Google and hitch both `0xe0`; none is given a meaning here.
+//! the sender's own affair: AWS has `0xea`, Azure `0xee`, Google and hitch both `0xe0`; none is given a meaning by the reader.
 
 use super::{Invalid, crc32c};
 
@@ -33,6 +33,8 @@ pub const SSL_GROUP: u8 = 0x26;
 pub const SSL_SIG_SCHEME: u8 = 0x27;
 /// Inside SSL: the client's certificate in DER.
 pub const SSL_CLIENT_CERT: u8 = 0x28;
+/// hitch's number for the client's certificate in PEM, beside the values of TLS. Only sent.
+pub const HITCH_CLIENT_CERT: u8 = 0xe0;
 /// Name of the sender's network namespace, ASCII.
 pub const NETNS: u8 = 0x30;
 

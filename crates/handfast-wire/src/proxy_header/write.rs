@@ -5,11 +5,37 @@
 use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 
 use super::{V2_SIGNATURE, crc32c, tlv};
+use crate::starttls::base64;
 
 /// Most bytes of a header: its length field has two bytes.
 const LONGEST: usize = super::v2::FIXED + u16::MAX as usize;
 /// Bytes of a checksum with its type and length, kept free for it.
 const CHECKSUM: usize = 7;
+
+/// Returns an address as hitch's `write-ip` has it: the number that Linux has for its family, and its bytes. Without an address: 0 (AF_UNSPEC).
+pub fn address_bytes(address: Option<IpAddr>) -> Vec<u8> {
+    match address.map(|address| address.to_canonical()) {
+        None => vec![0],
+        Some(IpAddr::V4(address)) => [&[2], &address.octets()[..]].concat(),
+        Some(IpAddr::V6(address)) => [&[10], &address.octets()[..]].concat(),
+    }
+}
+
+/// Returns a certificate in PEM as hitch sends it ([`tlv::HITCH_CLIENT_CERT`]): by OpenSSL's PEM_write_bio_X509_AUX, whose label is another one.
+pub fn certificate_pem(der: &[u8]) -> String {
+    const COLUMNS: usize = 64;
+    let text = base64(der);
+    let mut pem = String::from("-----BEGIN TRUSTED CERTIFICATE-----\n");
+    let mut rest = text.as_str();
+    while !rest.is_empty() {
+        let (line, more) = rest.split_at(COLUMNS.min(rest.len()));
+        pem.push_str(line);
+        pem.push('\n');
+        rest = more;
+    }
+    pem.push_str("-----END TRUSTED CERTIFICATE-----\n");
+    pem
+}
 
 /// Appends a header of version 1; with `None` one that states that the addresses are not known.
 pub fn write_v1(into: &mut Vec<u8>, endpoints: Option<(SocketAddr, SocketAddr)>) {

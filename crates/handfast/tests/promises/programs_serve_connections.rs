@@ -149,6 +149,11 @@ fn a_program_can_be_the_client() {
     wait_until("the third start", || (backend.accepted() >= 4).then_some(()));
     let first: Vec<_> = proxy.talk.so_far().into_iter().filter(|line| line == "got hello").collect();
     assert_eq!(first.len(), 1, "the first was not started again");
+    // A shorter delay: ten starts take a tenth of the second that each would have to wait.
+    let soon = Proxy::start(config(", again = \"10ms\""));
+    let before = backend.accepted();
+    wait_until("ten starts", || (backend.accepted() >= before + 10).then_some(()));
+    assert_eq!(soon.stop().0, Some(0));
     // What it started has ended with its connection; it is started no more.
     assert_eq!(again.stop().0, Some(0));
 }

@@ -312,8 +312,8 @@ const ONE_WRONG: &[(&str, &str)] = &[
         "error 7 match unknown key `match` in [[service.rule]] | did you mean `names`?",
     ),
     (
-        "[[service.rule]]\nnames = \"*\"",
-        "error 7 \"*\" `*` is not a server name | what is said in the service itself applies to every other name",
+        "[[service.rule]]\nnames = \"*\"\n[[service.rule]]\nnames = \"*\"",
+        "error 9 \"*\" `*` has a rule already, and the first one is used | -",
     ),
     (
         "[[service.rule]]\nnames = \"a.b\"\n[[service.rule]]\nnames = \"A.B\"",

@@ -16,7 +16,7 @@ use handfast_text::duration;
 use handfast_tls::buffer::Scratch;
 use handfast_tls::client::ClientSession;
 use handfast_tls::session::Failure;
-use handfast_wire::proxy_header::{Version, Writer, write_v1};
+use handfast_wire::proxy_header::{Writer, address_bytes, write_v1};
 
 use super::CheckPlan;
 use super::verdict::{self, Judged, Wrong};
@@ -26,7 +26,7 @@ use crate::backends::connector::{
 use crate::backends::endpoint::is_ours;
 use crate::backends::opening::Opening;
 use crate::backends::tls::{BackendTlsSettings, client_for};
-use handfast_config::model::{Address, BackendAlpn, Check, CheckKind};
+use handfast_config::model::{Address, BackendAlpn, Check, CheckKind, SentHeader};
 use handfast_observe::reason::{CloseReason, Step};
 
 /// Most bytes of an answer that are looked at.
@@ -161,9 +161,11 @@ fn session(tls: &BackendTlsSettings, host: Option<String>, is_http: bool) -> Res
 
 /// The PROXY header of a check, whose connection is the proxy's own (`LOCAL`, section 2.2 of the specification). Version 1 has no such
 /// word. There the addresses of this very connection are named: Postfix refuses `UNKNOWN`.
-fn header(version: Version, local: Option<SocketAddr>, backend: &Address) -> Vec<u8> {
-    if version == Version::V2 {
-        return Writer::local().finish(false);
+fn header(version: SentHeader, local: Option<SocketAddr>, backend: &Address) -> Vec<u8> {
+    match version {
+        SentHeader::V2 => return Writer::local().finish(false),
+        SentHeader::Address => return address_bytes(local.map(|local| local.ip())),
+        SentHeader::V1 => {}
     }
     let backend = match backend {
         Address::Ip(address) => Some(*address),
@@ -277,9 +279,13 @@ mod tests {
             (from("[::1]:40000"), to("[::1]:25"), "PROXY TCP6 ::1 ::1 40000 25\r\n"),
             (None, Address::Unix("/run/postfix.sock".into()), "PROXY UNKNOWN\r\n"),
         ] {
-            assert_eq!(String::from_utf8_lossy(&header(Version::V1, local, &backend)), line);
+            assert_eq!(String::from_utf8_lossy(&header(SentHeader::V1, local, &backend)), line);
         }
-        let local = header(Version::V2, from("10.0.0.1:40000"), &to("10.0.0.2:25"));
+        let bytes = header(SentHeader::Address, from("10.0.0.1:40000"), &to("10.0.0.2:25"));
+        assert_eq!(bytes, [2, 10, 0, 0, 1]);
+        assert_eq!(header(SentHeader::Address, from("[::ffff:10.0.0.1]:1"), &to("[::1]:25")), bytes);
+        assert_eq!(header(SentHeader::Address, from("[::1]:1"), &to("[::1]:25")).len(), 17);
+        let local = header(SentHeader::V2, from("10.0.0.1:40000"), &to("10.0.0.2:25"));
         assert_eq!(local, Writer::local().finish(false));
     }
 }
