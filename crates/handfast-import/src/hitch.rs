@@ -8,15 +8,17 @@ mod grammar;
 #[expect(clippy::disallowed_methods, reason = "no other process reads these files")]
 mod tests;
 
+use std::collections::HashSet;
 use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
 
 use grammar::{Setting, Value};
+use handfast_tls::certificate::Certificate;
 
 use crate::address::Address;
 use crate::draft::{Draft, Whole};
-use crate::imported::{ImportError, Imported, in_folder, no_such_option};
+use crate::imported::{ImportError, Imported, in_folder, no_such_option, read_bytes, text_of};
 use crate::note::{Fate, Notes, Place};
 use crate::openssl;
 use crate::row::{self, Table};
@@ -32,14 +34,32 @@ const BACKEND: &str = "127.0.0.1:8000";
 /// Options that hitch ignores in a frontend without a separate `pem-file` (tested with hitch 1.7).
 const WITH_A_CERTIFICATE_ONLY: [&str; 4] = ["tls-protos", "ciphers", "ciphersuites", "sni-nomatch-abort"];
 
+/// The note about a frontend at `localhost`.
+const LOCALHOST: &str =
+    "it listens on 127.0.0.1, in hitch on ::1 too: a second frontend `[::1]:PORT` has the other address";
+/// The note about `workers = 0`.
+const NO_WORKERS: &str =
+    "hitch starts no worker then, and serves no client: here there is one thread for each CPU";
 /// What `pem-dir-glob` becomes.
 const GLOB: &str =
     "the files that match now are listed; for one that comes later, convert again, or reload `proxy --hitch`";
 
-pub(crate) fn import(file: &Path, folder: &Path) -> Result<Imported, ImportError> {
-    let settings = grammar::settings(file)?;
+/// `given`: options of the command line, which follow those of the file.
+pub(crate) fn import(
+    file: &Path,
+    bytes: &[u8],
+    given: &[(String, String)],
+    folder: &Path,
+) -> Result<Imported, ImportError> {
+    let mut settings = grammar::settings(file, &text_of(file, bytes)?)?;
+    settings.extend(given.iter().map(|(name, value)| Setting {
+        name: name.clone(),
+        value: Value::Word(value.clone()),
+        place: Place::Flag,
+    }));
     unknown(&settings)?;
     let mut hitch = Hitch { folder, notes: Notes::default(), whole: Whole::default() };
+    hitch.contradictions(&settings);
     hitch.process(&settings);
     let base = hitch.service(&settings);
     let place = Place::Line(Rc::new(file.to_owned()), 1);
@@ -62,6 +82,18 @@ fn unknown(settings: &[Setting]) -> Result<(), ImportError> {
         }
     }
     if problems.is_empty() { Ok(()) } else { Err(ImportError::Grammar(problems)) }
+}
+
+/// The names that a certificate is served for, whose chain and key are in these files.
+fn names_of(files: &[String]) -> Option<Vec<String>> {
+    let mut pem = Vec::new();
+    for file in files {
+        pem.extend(read_bytes(Path::new(file)).ok()?);
+        pem.push(b'\n');
+    }
+    let (certificate, _) = Certificate::from_pem(&pem, Path::new(files.first()?), 0);
+    let names = certificate?.dns_names().iter().map(ToString::to_string).collect::<Vec<_>>();
+    (!names.is_empty()).then_some(names)
 }
 
 fn inner(setting: &Setting) -> &[Setting] {
@@ -106,6 +138,20 @@ impl Hitch<'_> {
         in_folder(self.folder, text)
     }
 
+    /// Refuses what hitch refuses itself: it would not have served the file.
+    fn contradictions(&mut self, settings: &[Setting]) {
+        let frontends = settings.iter().filter(|setting| setting.name == "frontend").map(inner);
+        for block in std::iter::once(settings).chain(frontends) {
+            let versions =
+                block.iter().filter(|setting| ["tls", "ssl", "tls-protos"].contains(&&*setting.name));
+            let versions: Vec<_> = versions.collect();
+            let Some((last, others)) = versions.split_last() else { continue };
+            if others.iter().any(|other| other.name == "tls-protos" || other.is_on()) {
+                self.note(last, Fate::Refused, "tls-protos, tls and ssl exclude one another, in hitch too");
+            }
+        }
+    }
+
     fn process(&mut self, settings: &[Setting]) {
         for key in ["user", "group"] {
             if let Some(setting) = last(settings, key) {
@@ -115,6 +161,7 @@ impl Hitch<'_> {
         if let Some(setting) = last(settings, "workers").filter(|setting| setting.text() != "auto") {
             match setting.text().parse::<i64>() {
                 Ok(threads @ 1..) => self.whole.process.put("threads", threads),
+                Ok(0) => self.note(setting, Fate::Approximated, NO_WORKERS),
                 _ => self.note(setting, Fate::Refused, "expected a number or `auto`"),
             }
         }
@@ -148,9 +195,11 @@ impl Hitch<'_> {
 
     /// The last `pem-file` is what clients without a name get, so it comes first.
     fn certificates(&mut self, settings: &[Setting], draft: &mut Draft) {
-        for setting in settings.iter().rev().filter(|setting| setting.name == "pem-file") {
+        let files = settings.iter().rev().filter(|setting| setting.name == "pem-file");
+        for (at, setting) in files.enumerate() {
             let certificate = self.certificate(setting);
             draft.of("").append("certificate", certificate);
+            draft.rules.extend(self.rule(setting, at == 0));
         }
         if let Some(setting) = last(settings, "pem-dir") {
             let path = self.path(setting.text());
@@ -192,10 +241,6 @@ impl Hitch<'_> {
     fn certificate(&mut self, setting: &Setting) -> Toml {
         let block = inner(setting);
         let Some(cert) = last(block, "cert") else { return self.path(setting.text()).into() };
-        if let Some(verify) = block.iter().find(|inner| inner.name.starts_with("client-verify")) {
-            let effect = "for one certificate's names only: write a [[service.rule]] with these names and client-certificates";
-            self.note(verify, Fate::Refused, effect);
-        }
         let (key, staple) = (last(block, "private-key"), last(block, "ocsp-resp-file"));
         let path = |setting: &Setting| Toml::from(self.path(setting.text()));
         if key.is_none() && staple.is_none() {
@@ -203,6 +248,30 @@ impl Hitch<'_> {
         }
         let pair = [("certificate", path(cert)), ("key", path(key.unwrap_or(cert)))];
         table(pair.into_iter().chain(staple.map(|file| ("ocsp", path(file)))))
+    }
+
+    /// The exception for the names of a certificate whose clients must show one of theirs. Clients without a name have the first
+    /// certificate of a service, so that one cannot have an exception.
+    fn rule(&mut self, setting: &Setting, is_first: bool) -> Option<Draft> {
+        let block = inner(setting);
+        let verify = last(block, "client-verify").filter(|verify| verify.text() != "none")?;
+        let files = ["cert", "private-key"].into_iter().filter_map(|name| last(block, name));
+        let files: Vec<_> = files.map(|file| self.path(file.text())).collect();
+        let names = names_of(&files).filter(|_| !is_first);
+        let Some(names) = names else {
+            let effect = match is_first {
+                true => {
+                    "it is for the certificate of clients without a name: write it outside of the pem-file"
+                }
+                false => "the names of the certificate cannot be read, and it becomes a rule for these names",
+            };
+            self.note(verify, Fate::Refused, effect);
+            return None;
+        };
+        let mut rule = Draft::default();
+        rule.put("", "names", list(names));
+        self.clients(block, &mut rule);
+        Some(rule)
     }
 
     /// Settings of one frontend.
@@ -298,8 +367,11 @@ impl Hitch<'_> {
                 draft.put("proxy-protocol", "send", ours);
             }
         }
+        if last(settings, "write-ip").is_some_and(Setting::is_on) {
+            draft.put("proxy-protocol", "send", "address");
+        }
         if last(settings, "proxy-client-cert").is_some_and(Setting::is_on) {
-            draft.put("proxy-protocol", "client-certificate", "der");
+            draft.put("proxy-protocol", "client-certificate", "hitch");
         }
     }
 
@@ -323,7 +395,7 @@ impl Hitch<'_> {
         let mut services = Vec::new();
         let mut shared = base.clone();
         shared.put("", "name", "hitch");
-        let mut is_shared = false;
+        let (mut is_shared, mut listeners) = (false, HashSet::new());
         for (at, setting) in settings.iter().filter(|setting| setting.name == "frontend").enumerate() {
             let (text, file) = match setting.text().split_once('+') {
                 Some((address, file)) => (address.to_owned(), Some(file.to_owned())),
@@ -340,6 +412,16 @@ impl Hitch<'_> {
                 self.note(setting, Fate::Refused, "expected \"[HOST]:PORT\" with an address, not a name");
                 continue;
             };
+            if text.starts_with("[localhost]") {
+                self.note(setting, Fate::Approximated, LOCALHOST);
+            }
+            if !listeners.insert(listener.clone()) {
+                self.note(
+                    setting,
+                    Fate::Refused,
+                    "another frontend has this address, which hitch refuses too",
+                );
+            }
             let is_own = |inner: &Setting| !["host", "port"].contains(&inner.name.as_str());
             if file.is_none() && !inner(setting).iter().any(is_own) {
                 is_shared = true;
@@ -350,6 +432,7 @@ impl Hitch<'_> {
             own.put("", "name", format!("hitch-{}", at + 1));
             own.of("").append("listen", listener);
             let before = own.of("").take_list("certificate");
+            let rules = std::mem::take(&mut own.rules);
             if let Some(file) = &file {
                 own.of("").append("certificate", self.path(file));
             }
@@ -358,6 +441,7 @@ impl Hitch<'_> {
                 && !last(inner(setting), "match-global-certs").is_some_and(Setting::is_on);
             if !is_alone {
                 before.into_iter().for_each(|item| own.of("").append("certificate", item));
+                own.rules.extend(rules);
             }
             if file.is_some() || last(inner(setting), "pem-file").is_some() {
                 self.own(inner(setting), &mut own);

@@ -90,11 +90,20 @@ pub(crate) fn no_such_option(name: &str, program: &str, rows: &[Row]) -> String 
 /// Bytes of a configuration that is read.
 const MOST_BYTES: u64 = 64 << 20;
 
-/// Reads a text file; a byte order mark at its start is left out.
+/// Reads a text file.
 pub(crate) fn read(path: &Path) -> Result<String, ImportError> {
+    text_of(path, &read_bytes(path)?)
+}
+
+/// Reads a file.
+pub(crate) fn read_bytes(path: &Path) -> Result<Vec<u8>, ImportError> {
     let of = |error| ImportError::Read { path: path.to_owned(), error };
-    let bytes = read_input(path, MOST_BYTES).map_err(of)?;
-    let text = String::from_utf8_lossy(&bytes).into_owned();
+    read_input(path, MOST_BYTES).map(|bytes| bytes.to_vec()).map_err(of)
+}
+
+/// The text of a file; a byte order mark at its start is left out.
+pub(crate) fn text_of(path: &Path, bytes: &[u8]) -> Result<String, ImportError> {
+    let text = String::from_utf8_lossy(bytes).into_owned();
     if let Some(line) = text.lines().position(|line| line.contains("-----BEGIN ")) {
         let what = "a certificate or key begins here (PEM), expected a configuration";
         return Err(ImportError::Grammar(vec![format!("{}:{}: {what}", path.display(), line + 1)]));

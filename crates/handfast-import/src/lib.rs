@@ -96,7 +96,15 @@ impl Origin {
 ///
 /// **Errors**: a file cannot be read, or is not written as stunnel's manual says.
 pub fn stunnel(file: &Path, folder: &Path) -> Result<Imported, ImportError> {
-    Origin::Stunnel.with_version(folder, &[file.to_owned()], stunnel::import(file, folder))
+    stunnel_from(&imported::read_bytes(file)?, file, folder)
+}
+
+/// Converts the bytes of a file of stunnel, which is not read.
+///
+/// **Errors**: a folder that it includes cannot be read; it is not written as stunnel's manual says.
+pub fn stunnel_from(bytes: &[u8], file: &Path, folder: &Path) -> Result<Imported, ImportError> {
+    let imported = stunnel::import(file, bytes, folder);
+    Origin::Stunnel.with_version(folder, &[file.to_owned()], imported)
 }
 
 /// Reads a file of hitch.
@@ -105,7 +113,20 @@ pub fn stunnel(file: &Path, folder: &Path) -> Result<Imported, ImportError> {
 ///
 /// **Errors**: the file cannot be read, or is not written as hitch's manual says.
 pub fn hitch(file: &Path, folder: &Path) -> Result<Imported, ImportError> {
-    Origin::Hitch.with_version(folder, &[file.to_owned()], hitch::import(file, folder))
+    hitch_from(&imported::read_bytes(file)?, file, &[], folder)
+}
+
+/// Converts the bytes of a file of hitch, which is not read, with options of hitch's command line behind them: names and values.
+///
+/// **Errors**: they are not written as hitch's manual says.
+pub fn hitch_from(
+    bytes: &[u8],
+    file: &Path,
+    given: &[(String, String)],
+    folder: &Path,
+) -> Result<Imported, ImportError> {
+    let imported = hitch::import(file, bytes, given, folder);
+    Origin::Hitch.with_version(folder, &[file.to_owned()], imported)
 }
 
 /// Reads the arguments of ghostunnel, without the program's name.

@@ -13,6 +13,7 @@ mod trust;
 #[cfg(test)]
 mod tests;
 
+use std::collections::HashSet;
 use std::path::Path;
 
 use grammar::{Document, Given, Service, Setting};
@@ -25,8 +26,11 @@ use crate::imported::{ImportError, Imported, in_folder};
 use crate::note::{Fate, Notes};
 use crate::row::Scope;
 
-pub(crate) fn import(file: &Path, folder: &Path) -> Result<Imported, ImportError> {
-    let mut document = grammar::document(file, folder)?;
+/// Debian's folder of trusted authorities.
+const MACHINE: &str = "/etc/ssl/certs";
+
+pub(crate) fn import(file: &Path, bytes: &[u8], folder: &Path) -> Result<Imported, ImportError> {
+    let mut document = grammar::document(file, bytes, folder)?;
     let is_inetd = document.services.is_empty();
     if is_inetd {
         document.services.push(grammar::Service::of_inetd(file, &document.global));
@@ -36,19 +40,27 @@ pub(crate) fn import(file: &Path, folder: &Path) -> Result<Imported, ImportError
     global(&document, folder, &mut whole, &mut notes);
     let is_refused = notes.refused_since(0);
     let mut drafts: Vec<(&Service, Draft)> = Vec::new();
+    let mut names = Names::default();
     for service in &document.services {
         let before = notes.refusals();
         let given = document.given(service);
         let translation = Translation { service, given: &given, folder, is_inetd };
         let primary = translation.primary();
-        let draft = translation.draft(&mut notes);
+        let mut draft = translation.draft(&mut notes);
         report(&given, &mut notes);
         if notes.refused_since(before) {
             whole.left_out.push(format!("[{}]", service.name));
             continue;
         }
         match primary {
-            None => drafts.push((service, draft)),
+            None => {
+                if let Some(name) = names.other_than_taken(draft.of("").text("name")) {
+                    let effect = format!("another service has this name: in logs and metrics it is {name}");
+                    notes.add(&service.place, &service.name, Fate::Approximated, effect);
+                    draft.put("", "name", name);
+                }
+                drafts.push((service, draft));
+            }
             Some((primary, setting)) => match drafts.iter_mut().find(|(known, _)| known.name == primary) {
                 Some((_, primary)) => add_rule(primary, draft),
                 None => {
@@ -66,6 +78,21 @@ pub(crate) fn import(file: &Path, folder: &Path) -> Result<Imported, ImportError
         config.push_str("\n# No service is here: something that all of them need was refused.\n");
     }
     Ok(Imported { config, notes: notes.into_list() })
+}
+
+/// The names of the services so far, as they are written.
+#[derive(Default)]
+struct Names(HashSet<String>);
+
+impl Names {
+    /// Takes a name; returns another one if it is taken. Sections of stunnel may have the same name.
+    fn other_than_taken(&mut self, written: Option<String>) -> Option<String> {
+        let name = written?.trim_matches('"').to_owned();
+        if self.0.insert(name.clone()) {
+            return None;
+        }
+        (2..).map(|number| format!("{name}-{number}")).find(|other| self.0.insert(other.clone()))
+    }
 }
 
 /// A section with `sni = PRIMARY:name` is an exception of that service.

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::rc::Rc;
 
-use crate::imported::{ImportError, read};
+use crate::imported::ImportError;
 use crate::note::Place;
 
 /// A `pem-file` in a `frontend` is the deepest block. A file must not control the recursion depth.
@@ -56,9 +56,8 @@ enum Token {
     Close,
 }
 
-/// Reads a file.
-pub(super) fn settings(file: &Path) -> Result<Vec<Setting>, ImportError> {
-    let text = read(file)?;
+/// Parses the text of a file.
+pub(super) fn settings(file: &Path, text: &str) -> Result<Vec<Setting>, ImportError> {
     let file = Rc::new(file.to_owned());
     let mut reader = Reader { tokens: Vec::new(), at: 0, file, problems: Vec::new() };
     for (at, line) in text.lines().enumerate() {

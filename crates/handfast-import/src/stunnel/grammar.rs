@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use crate::imported::{ImportError, no_such_option, read};
+use crate::imported::{ImportError, no_such_option, read, text_of};
 use crate::note::Place;
 use crate::row::Scope;
 
@@ -57,10 +57,10 @@ pub(super) struct Document {
     problems: Vec<String>,
 }
 
-/// Reads a file and what it includes.
-pub(super) fn document(file: &Path, folder: &Path) -> Result<Document, ImportError> {
+/// Parses the bytes of a file, and reads what it includes.
+pub(super) fn document(file: &Path, bytes: &[u8], folder: &Path) -> Result<Document, ImportError> {
     let mut document = Document::default();
-    document.take_file(file, folder, 0)?;
+    document.take_text(&text_of(file, bytes)?, file, folder, 0)?;
     let has_option =
         !document.global.is_empty() || document.services.iter().any(|service| !service.settings.is_empty());
     if !has_option && document.problems.is_empty() {
@@ -72,7 +72,10 @@ pub(super) fn document(file: &Path, folder: &Path) -> Result<Document, ImportErr
 
 impl Document {
     fn take_file(&mut self, file: &Path, folder: &Path, depth: usize) -> Result<(), ImportError> {
-        let text = read(file)?;
+        self.take_text(&read(file)?, file, folder, depth)
+    }
+
+    fn take_text(&mut self, text: &str, file: &Path, folder: &Path, depth: usize) -> Result<(), ImportError> {
         let file = Rc::new(file.to_owned());
         for (at, line) in text.lines().enumerate() {
             let line = line.trim();

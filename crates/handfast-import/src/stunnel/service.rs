@@ -1,5 +1,11 @@
 //! One service: its listeners, its backends, and the protocols of both sides.
 
+use std::path::Path;
+use std::time::Duration;
+
+use rustls_pki_types::CertificateDer;
+use rustls_pki_types::pem::PemObject as _;
+
 use super::grammar::Setting;
 use super::translation::{Translation, approximate, leave_out, refuse};
 use super::{limits, protocol, tls, trust};
@@ -8,9 +14,18 @@ use crate::draft::Draft;
 use crate::note::{Fate, Notes};
 use crate::toml::{Value, list, table};
 
+/// The longest delay of `retry`.
+const HOUR_MILLISECONDS: u64 = 3_600_000;
 /// The meaning of a wildcard.
 const WILDCARD: &str =
     "* matches one part of a name here, and any number in stunnel: longer names go to the primary service";
+
+/// The note about servers, which staple without any option since stunnel 5.71.
+const STAPLING: &str = "stunnel asks the responder that the certificate names, and staples its response; here nothing is asked, and a job has to \
+                        write the response into the file that is stapled";
+/// The meaning of `*` alone.
+const ANY_NAME: &str = "it is for every name that no other section of this service has, and not for clients without a name; in stunnel the \
+                        first section that fits decides";
 
 /// As stunnel says it, so that who searches for its message finds this one.
 const TWO_ENDS: &str = "Each service must define two endpoints";
@@ -44,6 +59,7 @@ impl Translation<'_> {
         for setting in self.given.all("sni") {
             let Some(name) = setting.value.strip_prefix(&prefix).map(str::trim) else { continue };
             match name.strip_prefix('*') {
+                Some("") => approximate(notes, setting, ANY_NAME),
                 Some(rest) if !rest.starts_with('.') => {
                     refuse(notes, setting, "expected a name, or a wildcard such as *.example.org");
                 }
@@ -64,9 +80,8 @@ impl Translation<'_> {
             }
             (true, _, None) => draft.put("", "only-client", "stdin"),
             (false, Some(exec), None) if self.given.get("connect").is_some() => {
-                let again = self.given.is_yes("retry");
                 let mut client = vec![("program", self.command_line(exec, notes))];
-                client.extend(again.then_some(("again", true.into())));
+                client.extend(self.again(notes).map(|again| ("again", again)));
                 draft.put("", "only-client", table(client));
             }
             _ => self.listen(draft, notes),
@@ -92,6 +107,28 @@ impl Translation<'_> {
             refuse(notes, pty, "programs get a socket, not a terminal");
         }
         list(words)
+    }
+
+    /// The value of `again`: stunnel's `retry = DELAY` has milliseconds, and a second for `yes`.
+    fn again(&self, notes: &mut Notes) -> Option<Value> {
+        let setting = self.given.get("retry")?;
+        let milliseconds = match setting.value.to_ascii_lowercase().as_str() {
+            "no" => return None,
+            "yes" => return Some(true.into()),
+            delay => delay.parse::<u64>().ok().filter(|delay| *delay <= HOUR_MILLISECONDS),
+        };
+        let Some(milliseconds) = milliseconds else {
+            refuse(notes, setting, "expected yes, no, or at most 3600000 milliseconds");
+            return None;
+        };
+        if milliseconds == 0 {
+            approximate(
+                notes,
+                setting,
+                "it is started again after a millisecond, which is the shortest delay here",
+            );
+        }
+        Some(handfast_text::duration::written(Duration::from_millis(milliseconds.max(1))).into())
     }
 
     fn listen(&self, draft: &mut Draft, notes: &mut Notes) {
@@ -191,6 +228,7 @@ impl Translation<'_> {
                 refuse(notes, setting, "expected a file, in PEM or PKCS#12: keys in devices are not used");
             }
         }
+        let setting = cert;
         let (cert, key) = (self.path(cert), key.map(|key| self.path(key)));
         if self.is_client() {
             draft.put("backend-tls", "certificate", cert);
@@ -198,6 +236,10 @@ impl Translation<'_> {
                 draft.put("backend-tls", "key", key);
             }
             return;
+        }
+        if names_responder(&cert) && !Path::new(&format!("{cert}.ocsp")).exists() {
+            let effect = format!("{STAPLING}: {cert}.ocsp");
+            notes.add(&setting.place, &setting.name, Fate::Approximated, effect);
         }
         draft.of("").append(
             "certificate",
@@ -207,6 +249,15 @@ impl Translation<'_> {
             },
         );
     }
+}
+
+/// Returns true if the first certificate of a file names an OCSP responder.
+fn names_responder(file: &str) -> bool {
+    /// id-ad-ocsp, 1.3.6.1.5.5.7.48.1, in DER.
+    const OCSP: &[u8] = &[6, 8, 0x2b, 6, 1, 5, 5, 7, 0x30, 1];
+    let mut certificates = CertificateDer::pem_file_iter(file).into_iter().flatten();
+    let first = certificates.next().and_then(Result::ok);
+    first.is_some_and(|certificate| certificate.windows(OCSP.len()).any(|bytes| bytes == OCSP))
 }
 
 /// Names of services are for logs and metrics: letters, digits and a few signs.

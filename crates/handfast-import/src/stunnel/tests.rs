@@ -4,6 +4,10 @@
 
 use super::*;
 
+fn import(file: &Path, folder: &Path) -> Result<Imported, ImportError> {
+    super::import(file, &crate::imported::read_bytes(file)?, folder)
+}
+
 fn imported(text: &str) -> Result<Imported, ImportError> {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("stunnel.conf");
@@ -92,8 +96,15 @@ fn exceptions_by_name_belong_to_their_primary() {
             .contains(":7: sni = web:*.other.test: approximated: * matches one part")),
         "{notes:?}"
     );
-    let imported = good(&format!("{WEB}[other]\nsni = web:*\nconnect = 81\ncert = o.pem\n"));
+    let imported = good(&format!("{WEB}[other]\nsni = web:*x.test\nconnect = 81\ncert = o.pem\n"));
     assert!(!imported.is_whole(), "a pattern that no rule can have: {}", imported.config);
+    let imported = good(&format!("{WEB}[other]\nsni = web:*\nconnect = 81\ncert = o.pem\n"));
+    assert!(imported.config.contains("names = [\"*\"]") && imported.is_whole(), "{}", imported.config);
+    assert!(
+        imported.notes.iter().any(|note| note.effect.contains("every name that no other")),
+        "{:?}",
+        imported.notes
+    );
     for line in [
         "certificate = [\"web.pem\", { certificate = \"o.pem\", key = \"o.key\" }]",
         "[[service.rule]]\nnames = [\"other.test\", \"*.other.test\"]\nbackend = [\"localhost:81\"]",
@@ -103,6 +114,18 @@ fn exceptions_by_name_belong_to_their_primary() {
     // In front of it, or without it, no connection would come here.
     let imported = good(&format!("{other}{WEB}"));
     assert!(!imported.is_whole() && !imported.config.contains("rule"), "{}", imported.config);
+}
+
+#[test]
+fn sections_of_one_name_are_services_of_two() {
+    let Imported { config, notes } = good(&format!(
+        "{WEB}{}[web-2]\naccept = 9\nconnect = 80\ncert = web.pem\n",
+        WEB.replace("443", "444")
+    ));
+    let names: Vec<_> = config.lines().filter(|line| line.starts_with("name = ")).collect();
+    assert_eq!(names, ["name = \"web\"", "name = \"web-2\"", "name = \"web-2-2\""], "{config}");
+    let told: Vec<_> = notes.iter().filter(|note| note.effect.contains("another service")).collect();
+    assert_eq!(told.len(), 2, "{notes:?}");
 }
 
 #[test]
@@ -132,6 +155,18 @@ fn programs_are_backends_or_clients() {
         "{}",
         imported.config
     );
+    let retries =
+        |retry: &str| good(&format!("[out]\nclient = yes\nconnect = 2\nexec = /bin/sh\nretry = {retry}\n"));
+    for (retry, again) in
+        [("10", ", again = \"10ms\""), ("1000", ", again = \"1s\""), ("no", ""), ("0", ", again = \"1ms\"")]
+    {
+        let imported = retries(retry);
+        let expected = format!("only-client = {{ program = [\"/bin/sh\"]{again} }}");
+        assert!(imported.config.contains(&expected), "{retry}: {}", imported.config);
+        let has_note = imported.notes.iter().any(|note| note.option.starts_with("retry"));
+        assert_eq!(has_note, retry == "0", "{:?}", imported.notes);
+    }
+    assert!(!retries("soon").is_whole());
     // A service has two ends; a terminal is none that there is.
     for more in ["connect = 2\n", "pty = yes\n"] {
         assert!(!good(&format!("{serves}{more}")).is_whole(), "{more}");
@@ -152,8 +187,9 @@ fn a_client_that_verified_nothing_still_does_not_and_says_so() {
     let safe = "verifyChain = yes\nCApath = /etc/ssl/certs\ncheckHost = a.example\n";
     let imported = good(&format!("[out]\nclient = yes\naccept = 1\nconnect = a.example:2\n{safe}"));
     assert!(!imported.config.contains("verify"), "{}", imported.config);
-    let [note] = imported.notes.as_slice() else { panic!("{:?}", imported.notes) };
-    assert!(note.effect.contains("DNS names alone count"), "{note:?}");
+    let [staples, names] = imported.notes.as_slice() else { panic!("{:?}", imported.notes) };
+    assert!(staples.effect.contains("OCSP response that the backend sends"), "{staples:?}");
+    assert!(names.effect.contains("DNS names alone count"), "{names:?}");
 }
 
 #[test]
@@ -166,7 +202,12 @@ fn a_backends_name_and_revocation_are_asked_for_as_before_with_a_note() {
     assert!(by_address.contains("name = \"192.0.2.1\"") && !by_address.contains("verify"), "{by_address}");
     assert!(with("OCSP = http://ocsp.example/\n").contains("revocation = \"stapled\""));
     assert!(with("OCSPaia = yes\nOCSPrequire = yes\n").contains("revocation = \"staple-required\""));
-    assert!(!with("OCSPaia = no\nOCSPrequire = yes\n").contains("revocation"));
+    // Since stunnel 5.71 without any option.
+    for more in ["", "OCSPaia = no\nOCSPrequire = yes\n"] {
+        assert!(with(more).contains("revocation = \"stapled\""), "{more}");
+    }
+    let unverified = good("[out]\nclient = yes\naccept = 1\nconnect = a.example:2\n").config;
+    assert!(!unverified.contains("revocation"), "{unverified}");
     // Whether a client's certificate is revoked is not asked of a responder.
     let clients = good(&format!("{WEB}verifyChain = yes\nCAfile = ca.pem\nOCSP = http://ocsp.example/\n"));
     assert!(!clients.is_whole(), "{clients:?}");

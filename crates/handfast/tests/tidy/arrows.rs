@@ -288,7 +288,7 @@ const TABLE: [Arrows; 26] = [
         name: "handfast-import",
         ours: &["handfast-text", "handfast-tls"],
         theirs: &["glob", "rustls-pki-types", "serde_json", "toml_edit"],
-        in_tests: &["tempfile"],
+        in_tests: &["rcgen", "tempfile"],
         never: "import is text to text: it dials nothing, resolves nothing and knows no other product; that the proxy takes what it writes is tested where both are known",
     },
     Arrows {
