@@ -6,6 +6,7 @@
 //! The order is that of the file: each section is read by its description (`keys.rs`), then checked against what
 //! is around it (`check.rs`).
 
+use std::io;
 use std::path::Path;
 use std::time::SystemTime;
 
@@ -54,7 +55,7 @@ mod check_section;
 pub(crate) use acme::entry as acme_entry;
 
 /// Largest file that is read. Ten thousand services fit; a device that never ends does not.
-const MOST_BYTES: u64 = 16 << 20;
+pub(crate) const MAX_BYTES: u64 = 16 << 20;
 
 /// A configuration and what is odd about it, or everything that is wrong with it; in the order of the file.
 pub type Parsed = Result<(Config, Vec<Problem>), Vec<Problem>>;
@@ -72,7 +73,12 @@ pub struct Loaded {
 ///
 /// Touches the disk for the file itself and to see which paths are folders. Problems name the file as `path` does.
 pub fn load(path: &Path) -> Loaded {
-    match text_of(path) {
+    load_bytes(path, read_input(path, MAX_BYTES).map(|bytes| bytes.to_vec()))
+}
+
+/// The same with the bytes of the file, or why they could not be read.
+pub(crate) fn load_bytes(path: &Path, bytes: io::Result<Vec<u8>>) -> Loaded {
+    match text_of(bytes) {
         Ok(text) => load_text(path, text),
         Err(reason) => {
             let name = path.display().to_string();
@@ -90,9 +96,9 @@ pub fn load_text(path: &Path, text: String) -> Loaded {
     Loaded { parsed, text }
 }
 
-fn text_of(path: &Path) -> Result<String, String> {
-    let bytes = read_input(path, MOST_BYTES).map_err(|error| format!("cannot read the file: {error}"))?;
-    String::from_utf8(bytes.to_vec()).map_err(|error| {
+fn text_of(bytes: io::Result<Vec<u8>>) -> Result<String, String> {
+    let bytes = bytes.map_err(|error| format!("cannot read the file: {error}"))?;
+    String::from_utf8(bytes).map_err(|error| {
         let good = &error.as_bytes()[..error.utf8_error().valid_up_to()];
         format!("line {} is not UTF-8 text", good.iter().filter(|byte| **byte == b'\n').count() + 1)
     })

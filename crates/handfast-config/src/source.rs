@@ -1,11 +1,14 @@
 //! The sources of a configuration, and reading it.
 
 use std::fmt;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::file::{MAX_BYTES, load_bytes};
 use super::model::{Address, Config};
-use super::{FlagInput, Problem, from_flags, load, load_text, render};
+use super::{FlagInput, Problem, from_flags, load_text, render};
+use handfast_tls::files::read_input;
 
 /// Source of a configuration.
 #[derive(Clone, Debug)]
@@ -20,10 +23,20 @@ pub enum ConfigSource {
     Converted(ConvertedConfig),
 }
 
-/// Reads a file of another program. Out: the text of a configuration, and lines of notes about it.
+/// Converts a file of another program, which it reads by the function. Out: the text of a configuration, and lines of notes about it.
 ///
 /// **Errors**: the file cannot be read, or something in it has no counterpart; in words, for people.
-pub type Convert = dyn Fn(&Path) -> Result<(String, String), String> + Send + Sync;
+pub type Convert = dyn Fn(&Path, ReadFile<'_>) -> Result<(String, String), String> + Send + Sync;
+
+/// Reads the bytes of a configuration's file.
+pub type ReadFile<'r> = &'r dyn Fn(&Path) -> io::Result<Vec<u8>>;
+
+/// Reads the bytes of a configuration's file, as the present user.
+///
+/// **Errors**: it cannot be read, is too large, or is a pipe that does not end.
+pub fn read_file(path: &Path) -> io::Result<Vec<u8>> {
+    read_input(path, MAX_BYTES).map(|bytes| bytes.to_vec())
+}
 
 /// The configuration file of another program, and the function that converts it.
 #[derive(Clone)]
@@ -71,23 +84,23 @@ impl ConfigSource {
     ///
     /// **Errors**: the configuration cannot be used.
     pub fn read(&self, color: bool) -> Result<(Config, String), ReadError> {
-        self.read_counted(color).map(|ReadConfig { config, notes, .. }| (config, notes))
+        self.read_counted(color, &read_file).map(|ReadConfig { config, notes, .. }| (config, notes))
     }
 
-    /// The same with the number of warnings.
+    /// The same with the number of warnings. `read` reads the file.
     ///
     /// **Errors**: the configuration cannot be used.
-    pub fn read_counted(&self, color: bool) -> Result<ReadConfig, ReadError> {
+    pub fn read_counted(&self, color: bool, read: ReadFile<'_>) -> Result<ReadConfig, ReadError> {
         let mut notes = String::new();
         let (text, outcome) = match self {
             Self::File(path) => {
-                let loaded = load(path);
+                let loaded = load_bytes(path, read(path));
                 (Some((path.display().to_string(), loaded.text)), loaded.parsed)
             }
             Self::Flags(flags) => (None, from_flags(flags)),
             Self::Embedded(ca_file) => (None, Ok((Config::embedded(ca_file.clone()), Vec::new()))),
             Self::Converted(ConvertedConfig { file, convert }) => {
-                let (text, said) = convert(file).map_err(|problems| ReadError { problems })?;
+                let (text, said) = convert(file, read).map_err(|problems| ReadError { problems })?;
                 notes = said;
                 // Lines are those of the converted text, which the other program's file does not have. Paths start from its folder.
                 let name = format!("{}, as imported", file.file_name().unwrap_or_default().display());
@@ -113,6 +126,14 @@ impl ConfigSource {
     /// **Errors**: the configuration cannot be used.
     pub fn admin_address(&self, color: bool) -> Result<Option<Address>, ReadError> {
         self.read(color).map(|(config, _)| config.admin)
+    }
+
+    /// Its file, if it has one.
+    pub fn file(&self) -> Option<&PathBuf> {
+        match self {
+            Self::File(file) | Self::Converted(ConvertedConfig { file, .. }) => Some(file),
+            Self::Flags(_) | Self::Embedded(_) => None,
+        }
     }
 
     /// Its name in messages.

@@ -73,10 +73,16 @@ pub struct KeyProcess {
 }
 
 impl KeyProcess {
-    /// Starts supervisor and key process for this number of worker threads, if the configuration requires them.
+    /// Starts supervisor and key process for this number of worker threads, if the configuration requires them. `configuration` is its
+    /// file, for [`Self::configuration`].
     ///
     /// **Errors**: those of starting a process.
-    pub fn start(process: &Process, threads: usize, needs: &SourceNeeds) -> io::Result<Option<Arc<Self>>> {
+    pub fn start(
+        process: &Process,
+        threads: usize,
+        needs: &SourceNeeds,
+        configuration: Option<&Path>,
+    ) -> io::Result<Option<Arc<Self>>> {
         if !process.private_keys_apart {
             return Ok(None);
         }
@@ -90,7 +96,7 @@ impl KeyProcess {
         }
         let file_channel = near.pop().ok_or(io::ErrorKind::NotFound)?;
         let heartbeat_channel = Mutex::new(near.pop());
-        let (supervisor, control) = child::start(Role::Supervisor, far.len())?;
+        let (supervisor, control) = child::start(Role::Supervisor, far.len(), configuration)?;
         sockopt::set_socket_timeout(&control, sockopt::Timeout::Send, Some(OTHER_TIMEOUT))?;
         child::send_channels(&control, &far)?;
         Setup::new(process, needs).send(&control)?;
@@ -118,6 +124,13 @@ impl KeyProcess {
             }
             Err(error) => tracing::warn!("key process: its state changes will not be logged: {error}"),
         }
+    }
+
+    /// Reads the configuration's file, which the key process has from its own command line.
+    ///
+    /// **Errors**: another user than root could replace it; it cannot be read; there is no answer.
+    pub fn configuration(&self) -> io::Result<Vec<u8>> {
+        self.file_request(Request::Configuration, &[]).map_err(|error| io::Error::other(error.to_string()))
     }
 
     /// Returns the health of the key process.

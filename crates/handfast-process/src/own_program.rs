@@ -2,6 +2,7 @@
 //!
 //! In: the hidden command of a role. Out: a child process, with a socket to it as its standard input.
 
+use std::ffi::OsStr;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::CommandExt;
@@ -24,7 +25,7 @@ pub(crate) fn socket_pair() -> io::Result<(OwnedFd, OwnedFd)> {
 /// Starts this program with a command. Returns it with the socket to it, whose end it reads as the end of this process.
 ///
 /// It is the program that runs, also when the file on the disk was replaced.
-pub(crate) fn start(words: &[&str], keeps_environment: bool) -> io::Result<(Child, OwnedFd)> {
+pub(crate) fn start(words: &[impl AsRef<OsStr>], keeps_environment: bool) -> io::Result<(Child, OwnedFd)> {
     let (link, theirs) = socket_pair()?;
     let mut command = Command::new("/proc/self/exe");
     command.arg0("handfast").args(words).stdin(Stdio::from(theirs)).stdout(Stdio::null());

@@ -30,7 +30,7 @@ use crate::backends::tunnel::{OwnTargets, ProxyHop};
 use crate::cache::{self, ServiceCache};
 use handfast_admin::CacheAct;
 use handfast_config::model::{Backend, ClientChecks, Config, Route, Service, backend_sets, each_once};
-use handfast_config::source::{ConfigSource, ConvertedConfig};
+use handfast_config::source::ConfigSource;
 use handfast_config::{CertificateFact, ExplainTarget, explain_host};
 use handfast_observe::metrics::{CertificateSnapshot, FileProblemSnapshot, RevocationListSnapshot};
 use handfast_process::key_process::{KeyProcess, KeyProcessHealth};
@@ -216,14 +216,10 @@ impl State {
 
     /// The files that serving by this state, and by those that follow from the same source, uses.
     pub(crate) fn reach(&self, source: &ConfigSource) -> Reach {
-        let itself = match source {
-            ConfigSource::File(file) | ConfigSource::Converted(ConvertedConfig { file, .. }) => Some(file),
-            ConfigSource::Flags(_) | ConfigSource::Embedded(_) => None,
-        };
         let needs = certificate_needs(&self.config);
         // All that the file names, `sandbox-folders` too.
         let named = self.config.places.paths().chain(needs.paths());
-        let read = itself.into_iter().chain(named).chain(self.files.iter().map(|(path, _)| path));
+        let read = source.file().into_iter().chain(named).chain(self.files.iter().map(|(path, _)| path));
         // Only the key process needs it.
         let read = read.filter(|path| !self.config.is_for_keys_alone(path));
         Reach { read: read.cloned().collect(), write: own_files(&self.config), folders: self.folders.clone() }

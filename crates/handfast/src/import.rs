@@ -8,11 +8,13 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use handfast_config::source::{Convert, ReadFile};
 use handfast_config::{ConfigSource, ConvertedConfig};
 use handfast_import::{ImportError, Imported, Origin, Row};
 
 use crate::talk;
 use crate::talk::print;
+use crate::words::Foreign;
 use crate::words::import::{ImportFrom, ImportWords};
 
 /// Runs `handfast import`.
@@ -70,7 +72,7 @@ pub(crate) fn import(words: &ImportWords) -> ExitCode {
 /// Returns true if a proxy on this machine would start with the result; reports the problems that `handfast check` reports.
 fn is_served(imported: &Imported, file: PathBuf) -> bool {
     let config = imported.config.clone();
-    let convert = move |_: &Path| Ok((config.clone(), String::new()));
+    let convert = move |_: &Path, _: ReadFile<'_>| Ok((config.clone(), String::new()));
     let source = ConfigSource::Converted(ConvertedConfig { file, convert: Arc::new(convert) });
     let checked = handfast_proxy::check(&source, None, crate::verbs::color());
     if !checked.problems.is_empty() {
@@ -96,15 +98,24 @@ fn write(path: &Path, text: &str) -> std::io::Result<()> {
     File::create_new(path)?.write_all(text.as_bytes())
 }
 
-/// Reads a file of another program; its paths are taken from the folder.
-pub(crate) type Reading = fn(&Path, &Path) -> Result<Imported, ImportError>;
-
-/// A configuration that is read from another program's file, at start and at each reload.
-pub(crate) fn source(read: Reading, file: PathBuf) -> ConfigSource {
+/// A configuration of another program, which is converted at start and at each reload; `None`: the words name none.
+pub(crate) fn source(words: &Foreign) -> Option<ConfigSource> {
     // The current folder: a reload must not depend on the working directory at that time.
     let folder = std::env::current_dir().unwrap_or_default();
-    let convert = move |file: &Path| config_of(read(file, &folder));
-    ConfigSource::Converted(ConvertedConfig { file, convert: Arc::new(convert) })
+    let (file, is_stunnel) = match (&words.stunnel, &words.hitch) {
+        (Some(file), _) => (file.clone(), true),
+        (None, Some(file)) => (file.clone(), false),
+        (None, None) => return None,
+    };
+    let convert: Arc<Convert> = Arc::new(move |file, read| {
+        let bytes =
+            read(file).map_err(|error| format!("error: cannot read {}: {error}\n", file.display()))?;
+        config_of(match is_stunnel {
+            true => handfast_import::stunnel_from(&bytes, file, &folder),
+            false => handfast_import::hitch_from(&bytes, file, &[], &folder),
+        })
+    });
+    Some(ConfigSource::Converted(ConvertedConfig { file, convert }))
 }
 
 fn config_of(imported: Result<Imported, ImportError>) -> Result<(String, String), String> {

@@ -28,7 +28,7 @@ pub(crate) fn proxy(words: ProxyWords) -> ExitCode {
     let manager = ServiceManager::find();
     let color = color();
     let talk = talk::start(color, Level::INFO, talk::Stamp::fitting());
-    let source = source(words.from, words.foreign, words.ca_file);
+    let source = source(words.from, &words.foreign, words.ca_file);
     if let ConfigSource::Embedded(ca_file) = &source {
         say_what_to_try(ca_file);
     }
@@ -74,7 +74,7 @@ pub(crate) fn start_programs(words: &StartProgramsWords) -> ExitCode {
 pub(crate) fn key_process(words: &KeyProcessWords) -> ExitCode {
     let act =
         if words.supervise { handfast_process::key_process::supervise } else { handfast_proxy::hold_keys };
-    match act(words.channels) {
+    match act(words.channels, words.configuration.clone()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             talk::err(&format!("handfast: error: key process: {error}"));
@@ -85,7 +85,7 @@ pub(crate) fn key_process(words: &KeyProcessWords) -> ExitCode {
 
 pub(crate) fn check(words: &CheckWords) -> ExitCode {
     let throwaway = PathBuf::from("handfast-throwaway-ca.pem");
-    let source = source(words.from.clone(), words.foreign.clone(), throwaway);
+    let source = source(words.from.clone(), &words.foreign, throwaway);
     if words.ready {
         return ready(&source);
     }
@@ -185,13 +185,9 @@ fn is_bare(from: &From) -> bool {
         && from.access_log.is_none()
 }
 
-fn source(from: From, foreign: Foreign, ca_file: PathBuf) -> ConfigSource {
-    let Foreign { stunnel, hitch } = foreign;
-    if let Some(file) = stunnel {
-        return crate::import::source(handfast_import::stunnel, file);
-    }
-    if let Some(file) = hitch {
-        return crate::import::source(handfast_import::hitch, file);
+fn source(from: From, foreign: &Foreign, ca_file: PathBuf) -> ConfigSource {
+    if let Some(source) = crate::import::source(foreign) {
+        return source;
     }
     if is_bare(&from) {
         return ConfigSource::Embedded(ca_file);

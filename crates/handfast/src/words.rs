@@ -216,6 +216,9 @@ pub(crate) struct KeyProcessWords {
     /// Start the process that holds the keys, and restart it when it ends
     #[arg(long)]
     pub(crate) supervise: bool,
+    /// The configuration's file, which it reads for a proxy that has no permission
+    #[arg(long, value_name = "FILE")]
+    pub(crate) configuration: Option<PathBuf>,
 }
 
 #[derive(Args, Debug)]

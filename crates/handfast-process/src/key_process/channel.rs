@@ -40,10 +40,13 @@ pub(super) enum Request {
     Ping,
     /// Passes a request to the store of keys that are made there.
     Keep,
+    /// Reads the configuration's file; the request names nothing.
+    Configuration,
 }
 
 impl Request {
-    const ALL: [Self; 6] = [Self::Sign, Self::Look, Self::Stamp, Self::Forget, Self::Ping, Self::Keep];
+    const ALL: [Self; 7] =
+        [Self::Sign, Self::Look, Self::Stamp, Self::Forget, Self::Ping, Self::Keep, Self::Configuration];
 
     fn code(self) -> u8 {
         Self::ALL.iter().position(|known| *known == self).unwrap_or_default() as u8

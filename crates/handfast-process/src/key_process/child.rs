@@ -32,13 +32,18 @@ pub(super) enum Role {
     KeyProcess,
 }
 
-/// Starts this program in a role; it expects this number of channels next ([`send_channels`]). Returns it with the socket to it.
-pub(super) fn start(role: Role, channels: usize) -> io::Result<(Child, OwnedFd)> {
-    let channels = channels.to_string();
-    match role {
-        Role::Supervisor => own_program::start(&[COMMAND, &channels, "--supervise"], false),
-        Role::KeyProcess => own_program::start(&[COMMAND, &channels], false),
+/// Starts this program in a role, with the path of the configuration's file; it expects this number of channels next ([`send_channels`]). Returns it with the socket to it.
+pub(super) fn start(
+    role: Role,
+    channels: usize,
+    configuration: Option<&Path>,
+) -> io::Result<(Child, OwnedFd)> {
+    let mut words: Vec<OsString> = vec![COMMAND.into(), channels.to_string().into()];
+    words.extend((role == Role::Supervisor).then(|| "--supervise".into()));
+    if let Some(file) = configuration {
+        words.extend(["--configuration".into(), std::path::absolute(file)?.into()]);
     }
+    own_program::start(&words, false)
 }
 
 pub(super) fn send_channels(link: &OwnedFd, channels: &[OwnedFd]) -> io::Result<()> {

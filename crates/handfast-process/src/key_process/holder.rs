@@ -22,7 +22,9 @@ use rustix::thread::{CapabilitySet, capabilities};
 
 use super::channel::{MAX_REQUEST_BYTES, ReceivedRequest, Request};
 use super::child::{ControlMessage, SWAPPABLE, Setup, begin, receive_message, send_message};
-use crate::sandbox::real;
+use crate::sandbox::{folders_of, real};
+use crate::trusted_path;
+use handfast_config::source::read_file;
 use handfast_net::descriptors::receive_descriptors;
 
 /// Answers requests about keys that are made in the key process. **Errors**: why one is not carried out.
@@ -32,6 +34,8 @@ struct Shared {
     held: Held,
     /// `None`: no keys are made here.
     keeper: Option<Keeper>,
+    /// The configuration's file.
+    configuration: Option<PathBuf>,
     /// Files to read at first, and the index of the next one.
     files: Vec<PathBuf>,
     next: AtomicUsize,
@@ -43,23 +47,28 @@ struct Shared {
 
 /// Holds keys and signs with them, for the supervisor at the other end of standard input, until that ends.
 ///
-/// `keeper` opens the folder in which keys are made, if there is one.
+/// `configuration` is the only file besides that is read for the proxy, whole. `keeper` opens the folder in which keys are made, if there is one.
 ///
 /// **Errors**: it was started by hand; a thread cannot be started; the folder cannot be opened.
-pub fn hold(channels: usize, keeper: impl FnOnce(&Path) -> io::Result<Keeper>) -> io::Result<()> {
+pub fn hold(
+    channels: usize,
+    configuration: Option<PathBuf>,
+    keeper: impl FnOnce(&Path) -> io::Result<Keeper>,
+) -> io::Result<()> {
     let link = begin(c"key-process")?;
     let is_locked = keep_from_swap();
     let channels = receive_descriptors(&link, channels)?;
     let Some(Setup { is_sandboxed, mut reach, keys, files }) = Setup::receive(&link)? else { return Ok(()) };
     let keeper = keys.as_deref().map(keeper).transpose()?;
     if is_sandboxed {
-        confine(&reach, keys.as_deref());
+        confine(&reach, configuration.as_deref(), keys.as_deref());
     }
     reach.extend(keys);
     let is_root = rustix::process::geteuid().is_root();
     let shared = Arc::new(Shared {
         held: Held::default(),
         keeper,
+        configuration,
         files: files.into_iter().collect(),
         next: AtomicUsize::new(0),
         reach: is_root.then(|| reach.iter().map(|path| real(path)).collect()),
@@ -87,11 +96,14 @@ fn keep_from_swap() -> bool {
         && mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE | MlockAllFlags::ONFAULT).is_ok()
 }
 
-/// Confines this process to reading these files, to writing in the folder of keys, and to the sockets that it has.
-fn confine(reach: &BTreeSet<PathBuf>, keys: Option<&Path>) {
-    let read = reach.iter().map(|path| Below { path: path.clone(), write: false });
-    let keys = keys.map(|path| Below { path: path.to_path_buf(), write: true });
-    let reach: Vec<_> = read.chain(keys).collect();
+/// Confines this process to reading these files and the configuration, to writing in the folder of keys, and to the sockets that it has.
+fn confine(reach: &BTreeSet<PathBuf>, configuration: Option<&Path>, keys: Option<&Path>) {
+    let mut below: BTreeSet<_> =
+        reach.iter().map(|path| Below { path: path.clone(), write: false }).collect();
+    // An editor puts another file in its place.
+    configuration.iter().for_each(|file| folders_of(file, false, &mut below));
+    below.extend(keys.map(|path| Below { path: path.to_path_buf(), write: true }));
+    let reach: Vec<_> = below.into_iter().collect();
     // The proxy logs at the same time what this kernel cannot do.
     let _ = confine_files(&reach, true);
     if receive_refusals().is_ok() {
@@ -128,6 +140,7 @@ impl Shared {
                 Request::Look => self.allowed(content).map(|path| self.held.look(&path)),
                 Request::Stamp => self.allowed(content).map(|path| self.held.stamp(&path)),
                 Request::Ping => Ok(Vec::new()),
+                Request::Configuration => self.configuration(),
                 Request::Keep => match &self.keeper {
                     Some(keeper) => keeper(content),
                     None => Err("acme.key-folder was not there at the start; restart, or `handfast upgrade`"
@@ -159,6 +172,14 @@ impl Shared {
                 path.display()
             )),
         }
+    }
+
+    /// The content of the configuration's file. The service user chooses neither its path nor where it leads.
+    fn configuration(&self) -> Result<Vec<u8>, String> {
+        let file = self.configuration.as_deref().ok_or("the configuration is not a file")?;
+        let real = trusted_path::resolve(file)
+            .map_err(|untrusted| format!("{untrusted}, so root does not read {}", file.display()))?;
+        read_file(&real).map_err(|error| error.to_string())
     }
 
     fn sign(&self, content: &[u8]) -> Result<Vec<u8>, String> {

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
 use std::process::Child;
 use std::time::Instant;
 
@@ -27,15 +28,15 @@ enum WaitEnd {
     Deadline,
 }
 
-/// Supervises a key process for the proxy at the other end of standard input, until the proxy ends.
+/// Supervises a key process for the proxy at the other end of standard input, until the proxy ends. `configuration` as for the key process.
 ///
 /// **Errors**: it was started by hand; a process cannot be started.
-pub fn supervise(channels: usize) -> io::Result<()> {
+pub fn supervise(channels: usize, configuration: Option<PathBuf>) -> io::Result<()> {
     let control = begin(c"key-supervisor")?;
     let far = receive_descriptors(&control, channels)?;
     let Some(mut setup) = Setup::receive(&control)? else { return Ok(()) };
     loop {
-        let mut running = Running::start(&far, &setup)?;
+        let mut running = Running::start(&far, &setup, configuration.as_deref())?;
         let end = wait(&mut setup, &control, Some(&running.link), None);
         // It may have ended already.
         let _ = running.child.kill();
@@ -55,9 +56,9 @@ pub fn supervise(channels: usize) -> io::Result<()> {
 }
 
 impl Running {
-    fn start(far: &[OwnedFd], setup: &Setup) -> io::Result<Self> {
+    fn start(far: &[OwnedFd], setup: &Setup, configuration: Option<&Path>) -> io::Result<Self> {
         let started_at = Instant::now();
-        let (child, link) = start(Role::KeyProcess, far.len())?;
+        let (child, link) = start(Role::KeyProcess, far.len(), configuration)?;
         // If it has ended already, the next wait reports it.
         let _ = send_channels(&link, far).and_then(|()| setup.send(&link));
         Ok(Self { child, link, started_at })

@@ -364,10 +364,11 @@ pub(crate) fn check_keys(config: &Config) -> Result<Option<PathBuf>, String> {
 }
 
 /// The key process, for the command of the program that runs it: holds the keys of files, and makes those of ordered certificates.
+/// `configuration`: the file that it reads for a proxy which cannot.
 ///
 /// **Errors**: those of the start of the process.
-pub fn hold_keys(channels: usize) -> io::Result<()> {
-    handfast_process::key_process::hold(channels, |folder| {
+pub fn hold_keys(channels: usize, configuration: Option<PathBuf>) -> io::Result<()> {
+    handfast_process::key_process::hold(channels, configuration, |folder| {
         let keeper = Keeper::open(folder)?;
         Ok(Box::new(move |request: &[u8]| keeper.answer(request)))
     })

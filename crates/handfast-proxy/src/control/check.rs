@@ -20,7 +20,7 @@ use crate::control::start::threads;
 use crate::control::{acme, fleet};
 use crate::state::{self, Built, CarriedOver, Report};
 use handfast_config::model::{AccessLog, Address, CertificateEntry, Config, OnlyClient, Target};
-use handfast_config::source::{ConfigSource, ReadConfig};
+use handfast_config::source::{ConfigSource, ReadConfig, read_file};
 use handfast_config::{ExplainTarget, explain};
 use handfast_process::error::Error as ProcessError;
 use handfast_process::limits::Descriptors;
@@ -48,7 +48,7 @@ pub struct CheckReport {
 ///
 /// A ticket-key file or a log that is not there yet is not made, and no throwaway certificate is written.
 pub fn check(source: &ConfigSource, target: Option<&ExplainTarget>, color: bool) -> CheckReport {
-    let ReadConfig { config, notes, warnings } = match source.read_counted(color) {
+    let ReadConfig { config, notes, warnings } = match source.read_counted(color, &read_file) {
         Ok(read) => read,
         Err(error) => {
             let problems = error.to_string();

@@ -5,7 +5,8 @@
 //! served next, with its sockets, or why not: the caller installs it. One reload runs at a time, on a separate thread, so that a file that
 //! hangs holds up nothing; requests that come meanwhile become one.
 
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -19,7 +20,8 @@ use crate::control::fleet;
 use crate::state::{self, Built, Report, SharedCarriedOver, State};
 use handfast_admin::ReloadRefusal;
 use handfast_config::model::{Backend, Config, OnlyClient, Places, Target};
-use handfast_config::source::ConfigSource;
+use handfast_config::source::{ConfigSource, ReadConfig, read_file};
+use handfast_process::key_process::KeyProcess;
 use handfast_process::listeners::{ListenPlan, ListenerSnapshot};
 use handfast_process::sandbox::Sandbox;
 
@@ -107,7 +109,13 @@ pub(crate) fn reload(present: &Present, scope: Scope) -> Result<Reloaded, Refuse
     let before = &present.state;
     let (config, odd) = match scope {
         Scope::Files => (before.config.clone(), String::new()),
-        Scope::Configuration => present.source.read(false).map_err(Error::from)?,
+        Scope::Configuration => {
+            let keys = present.carried.lock().keys.clone();
+            let read = |file: &Path| read_again(file, keys.as_deref());
+            let ReadConfig { config, notes, .. } =
+                present.source.read_counted(false, &read).map_err(Error::from)?;
+            (config, notes)
+        }
     };
     let refused = |error: Error, beyond: Option<String>| {
         let problems: Vec<_> = Some(error.to_string()).into_iter().chain(beyond).collect();
@@ -142,6 +150,15 @@ pub(crate) fn reload(present: &Present, scope: Scope) -> Result<Reloaded, Refuse
     let at_a_restart_only = at_a_restart_only(&present.started_with, &state.config);
     let found = ReloadNotes { warnings, left_out, at_a_restart_only };
     Ok(Reloaded { state: Arc::new(state), plan, found, scope })
+}
+
+/// Reads the configuration's file. One that only root can read is read by the key process, which is still root (`process.user`) and
+/// reads the file that this process was started with, and no other.
+fn read_again(file: &Path, keys: Option<&KeyProcess>) -> io::Result<Vec<u8>> {
+    match (read_file(file), keys) {
+        (Err(error), Some(keys)) if error.kind() == io::ErrorKind::PermissionDenied => keys.configuration(),
+        (outcome, _) => outcome,
+    }
 }
 
 /// The first program that was in no configuration of the start: the process that starts programs does not know it.

@@ -149,8 +149,10 @@ impl Prepared {
         let descriptors = Descriptors::share_out(&config, limit, checks::SLOTS, threads)?;
         descriptors.reserve();
         acme::prepare_keys(&config).map_err(|problem| Error::not_servable(&[problem]))?;
-        let private_keys = KeyProcess::start(&config.process, threads, &certificate_needs(&config))
-            .map_err(Error::system("start the key process"))?;
+        let needs = certificate_needs(&config);
+        let private_keys =
+            KeyProcess::start(&config.process, threads, &needs, source.file().map(PathBuf::as_path))
+                .map_err(Error::system("start the key process"))?;
         if let Some(keys) = &private_keys {
             keys.monitor();
         }

@@ -1,6 +1,7 @@
 //! Keys that root alone can read are served (`process.private-keys = "apart"`, started as root with `process.user`): at the start, after
 //! a renewal, after the key process was started again, and by the next process of an upgrade; also from a folder that only root
-//! may enter. Without a separate process the start reports what no reload will be able to read.
+//! may enter. So is a configuration that root alone can read, at a reload. Without a separate process the start reports what no reload will
+//! be able to read.
 
 use std::fs::{Permissions, read_to_string, set_permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -32,10 +33,13 @@ fn mode(path: &Path, mode: u32) {
     set_permissions(path, Permissions::from_mode(mode)).expect("it is ours");
 }
 
+fn of_user(config: &Config) -> Config {
+    config.clone().text("process", "user", USER).text("process", "watch-interval", "200ms")
+}
+
 /// Starts a proxy that gives up root, and whose own configuration its user can read.
 fn start(config: &Config) -> Proxy {
-    let proxy =
-        Proxy::start(config.clone().text("process", "user", USER).text("process", "watch-interval", "200ms"));
+    let proxy = Proxy::start(of_user(config));
     mode(&proxy.file, 0o644);
     mode(proxy.file.parent().expect("it is in a folder"), 0o755);
     let status = read_to_string(format!("/proc/{}/status", proxy.process().0)).expect("it lives");
@@ -118,6 +122,36 @@ fn in_a_folder_that_everybody_may_enter() {
 fn in_a_folder_that_root_alone_may_enter() {
     needs_root!();
     live(0o700);
+}
+
+#[test]
+fn a_configuration_that_root_alone_can_read_is_reloaded() {
+    needs_root!();
+    let (folder, backend) = (Folder::new(), Backend::echo());
+    mode(folder.path(), 0o755);
+    let config = apart(&folder, &backend);
+    let proxy = start(&config);
+    let add = |name: &str| {
+        proxy.rewrite(of_user(&config).service(name, backend.address).set("service", "client-tls", false));
+        mode(&proxy.file, 0o600);
+    };
+    add("second");
+    assert!(proxy.reload(), "{}", proxy.talk.so_far().join("\n"));
+    proxy.address_of("second");
+    // The next key process knows the path, too.
+    both(proxy.process()).1.signal(Signal::KILL);
+    is_served(&proxy, localhost());
+    add("third");
+    assert!(proxy.reload(), "{}", proxy.talk.so_far().join("\n"));
+    proxy.address_of("third");
+    // Where the user could replace the file, it could be a link to any file of root.
+    add("fourth");
+    std::fs::rename(&proxy.file, folder.file("of-root.toml")).expect("it is ours");
+    std::os::unix::fs::symlink(folder.file("of-root.toml"), &proxy.file).expect("the folder is ours");
+    mode(proxy.file.parent().expect("it is in a folder"), 0o777);
+    assert!(!proxy.reload());
+    proxy.talk.containing("other users than root can change the folder");
+    is_served(&proxy, localhost());
 }
 
 #[test]
