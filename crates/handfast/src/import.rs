@@ -102,6 +102,7 @@ fn write(path: &Path, text: &str) -> std::io::Result<()> {
 pub(crate) fn source(words: &Foreign) -> Option<ConfigSource> {
     // The current folder: a reload must not depend on the working directory at that time.
     let folder = std::env::current_dir().unwrap_or_default();
+    let given = words.hitch_option.clone();
     let (file, is_stunnel) = match (&words.stunnel, &words.hitch) {
         (Some(file), _) => (file.clone(), true),
         (None, Some(file)) => (file.clone(), false),
@@ -112,7 +113,7 @@ pub(crate) fn source(words: &Foreign) -> Option<ConfigSource> {
             read(file).map_err(|error| format!("error: cannot read {}: {error}\n", file.display()))?;
         config_of(match is_stunnel {
             true => handfast_import::stunnel_from(&bytes, file, &folder),
-            false => handfast_import::hitch_from(&bytes, file, &[], &folder),
+            false => handfast_import::hitch_from(&bytes, file, &given, &folder),
         })
     });
     Some(ConfigSource::Converted(ConvertedConfig { file, convert }))

@@ -25,7 +25,10 @@ mod verbs;
 mod words;
 mod worker;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
+
+use words::in_place::{self, Translation};
 
 /// musl's own allocator has one lock for all threads.
 #[cfg(target_env = "musl")]
@@ -35,7 +38,20 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 fn main() -> ExitCode {
     // Not required: without it, a signal that is meant for a proxy ends this process too.
     let _ = handfast_net::sys::survive_signals_for_a_service();
-    let words = match words::Words::read(std::env::args_os()) {
+    let typed = match in_place::translate(std::env::args_os().collect()) {
+        Translation::Own(typed) => typed,
+        Translation::OfAnother(typed) => {
+            let code = run(typed);
+            // The other programs have one code for every failure.
+            return if code == ExitCode::SUCCESS { code } else { ExitCode::FAILURE };
+        }
+        Translation::Printed(text) => return text.print(),
+    };
+    run(typed)
+}
+
+fn run(typed: Vec<OsString>) -> ExitCode {
+    let words = match words::Words::read(typed) {
         Ok(words) => words,
         // Ends the process: with 0 after help, with 2 after a mistake.
         Err(error) => error.exit(),

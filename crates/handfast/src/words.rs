@@ -6,6 +6,7 @@ pub(crate) mod fleet;
 pub(crate) mod choices;
 pub(crate) mod compare;
 pub(crate) mod import;
+pub(crate) mod in_place;
 pub(crate) mod doctor;
 pub(crate) mod lab;
 pub(crate) mod load;
@@ -275,6 +276,9 @@ pub(crate) struct Foreign {
     /// A hitch configuration, which is converted at each start and reload; see `handfast import`
     #[arg(long, value_name = "FILE", conflicts_with_all = ["config", "listen", "backend", "certificate", "key", "admin", "access_log"])]
     pub(crate) hitch: Option<PathBuf>,
+    /// An option of hitch's command line, which follows those of the file
+    #[arg(long, value_name = "NAME=VALUE", requires = "hitch", value_parser = in_place::option, hide = true)]
+    pub(crate) hitch_option: Vec<(String, String)>,
 }
 
 /// The source of the configuration.

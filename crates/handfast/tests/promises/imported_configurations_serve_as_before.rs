@@ -10,7 +10,7 @@ use super::support::certificates::{Authority, Identity, KeyKind, authority};
 use super::support::client::{Client, dial};
 use super::support::deadline::wait_until;
 use super::support::folder::Folder;
-use super::support::proxy::Proxy;
+use super::support::proxy::{PROGRAM, Proxy};
 use super::support::servers::address_of_ones_own;
 use super::support::skip::{needs, skipped};
 use super::support::tools::{self, Tool};
@@ -401,4 +401,31 @@ fn the_examples_of_the_packages_are_served() {
             tool.talk.so_far()
         );
     }
+}
+
+/// A link to the program that is called as the other program takes its command line, and has its exit codes.
+#[test]
+fn a_link_with_the_name_of_the_other_program_takes_its_command_line() {
+    let folder = Folder::new();
+    let certificate =
+        folder.write("web.pem", authority().identity(&["localhost"], KeyKind::Ecdsa).combined());
+    let certificate = certificate.display().to_string();
+    let run = |name: &str, words: &[&str]| {
+        let link = folder.file(name);
+        if !link.exists() {
+            std::os::unix::fs::symlink(PROGRAM, &link).expect("the folder is ours");
+        }
+        tools::run_command(std::process::Command::new(link).args(words), b"")
+    };
+    let hitch = ["--test", "--backend=[127.0.0.1]:9", "--frontend=[127.0.0.1]:0", &certificate];
+    let checked = run("hitch", &hitch);
+    assert_eq!(checked.code, Some(0), "{}", checked.all());
+    assert!(checked.all().contains("good"), "{}", checked.all());
+    let wrong = run("hitch", &[&hitch[..], &["--workers=many"]].concat());
+    assert_eq!(wrong.code, Some(1), "{}", wrong.all());
+    assert!(wrong.all().contains("command line: workers: refused"), "{}", wrong.all());
+    let unreadable = run("stunnel", &["/nowhere/stunnel.conf"]);
+    assert_eq!(unreadable.code, Some(1), "{}", unreadable.all());
+    assert!(unreadable.all().contains("cannot read /nowhere/stunnel.conf"), "{}", unreadable.all());
+    assert_eq!(run("stunnel", &["-version"]).code, Some(0));
 }
