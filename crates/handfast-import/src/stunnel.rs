@@ -26,9 +26,6 @@ use crate::imported::{ImportError, Imported, in_folder};
 use crate::note::{Fate, Notes};
 use crate::row::Scope;
 
-/// Debian's folder of trusted authorities.
-const MACHINE: &str = "/etc/ssl/certs";
-
 pub(crate) fn import(file: &Path, bytes: &[u8], folder: &Path) -> Result<Imported, ImportError> {
     let mut document = grammar::document(file, bytes, folder)?;
     let is_inetd = document.services.is_empty();

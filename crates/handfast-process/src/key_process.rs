@@ -126,7 +126,7 @@ impl KeyProcess {
         }
     }
 
-    /// Reads the configuration's file, which the key process has from its own command line.
+    /// Reads the configuration file, whose path the key process has from its own command line.
     ///
     /// **Errors**: another user than root could replace it; it cannot be read; there is no answer.
     pub fn configuration(&self) -> io::Result<Vec<u8>> {
