@@ -1,7 +1,7 @@
 //! Any bytes as a capture, pcap or pcapng: its packets do not depend on how it is split, none is longer than the limit, and reading one ends.
 #![no_main]
 
-use handfast_wire::capture::{CaptureReader, LARGEST, Next};
+use handfast_wire::capture::{CaptureReader, MAX_RECORD_BYTES, Next};
 use handfast_wire::link::{ip_packet, is_known};
 use handfast_wire::packet::{crosses_routers, segment};
 use libfuzzer_sys::fuzz_target;
@@ -15,7 +15,7 @@ fuzz_target!(|capture: &[u8]| {
     let split = read(capture, capture.len() / 64 + 1);
     assert_eq!(whole, split);
     for (link, (_, _, length, bytes)) in &whole.0 {
-        assert!(bytes.len() <= LARGEST && bytes.len() <= capture.len());
+        assert!(bytes.len() <= MAX_RECORD_BYTES && bytes.len() <= capture.len());
         let Some(packet) = ip_packet(*link, bytes) else { continue };
         assert!(is_known(*link) && packet.len() <= bytes.len());
         let _ = crosses_routers(packet);

@@ -9,7 +9,9 @@ use std::sync::{Arc, LazyLock};
 use std::time::{Duration, SystemTime};
 
 use handfast_tls::Severity;
-use handfast_tls::client_certificates::{Demand, KnownLists, LoadedAuthorities, Wanted, load_all};
+use handfast_tls::client_certificates::{
+    ClientCertificateSettings, Demand, KnownLists, LoadedAuthorities, load_all,
+};
 use handfast_tls::weak::Lists;
 use libfuzzer_sys::fuzz_target;
 
@@ -38,9 +40,12 @@ fuzz_target!(|bytes: &[u8]| {
 });
 
 fn load(files: &Files) -> LoadedAuthorities {
-    let wanted = Wanted { lists: &files.list, ..Wanted::new(&files.authority, Demand::Require, &files.keys) };
+    let settings = ClientCertificateSettings {
+        lists: &files.list,
+        ..ClientCertificateSettings::new(&files.authority, Demand::Require, &files.keys)
+    };
     // Within the time of the seeds.
-    load_all(&wanted, &KnownLists::default(), SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_000))
+    load_all(&settings, &KnownLists::default(), SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_000))
 }
 
 /// Whether there is a rule, and how many lists it has.

@@ -13,7 +13,7 @@ use crate::error::Error;
 use crate::name::Name;
 
 /// Answers that are taken from one other machine, of each kind: it has one order at a time.
-const MOST_TOLD: usize = 100;
+const MAX_REMOTE_ANSWERS: usize = 100;
 
 /// Answers to all open challenges.
 #[derive(Clone, Debug, Default)]
@@ -65,18 +65,18 @@ impl Answers {
 
     /// Builds the answers from another machine: contents of files by their tokens, certificates with keys by server names. Invalid
     /// entries are left out, and so are all beyond a bound.
-    pub fn told<'a>(
+    pub fn from_remote<'a>(
         files: impl IntoIterator<Item = (&'a str, &'a str)>,
         texts: impl IntoIterator<Item = (&'a str, &'a str)>,
         now: i64,
     ) -> Self {
         let mut answers = Self::default();
         for (token, content) in
-            files.into_iter().take(MOST_TOLD).filter(|(_, content)| content.len() <= 1_024)
+            files.into_iter().take(MAX_REMOTE_ANSWERS).filter(|(_, content)| content.len() <= 1_024)
         {
             answers.add_file(token, content);
         }
-        for (server_name, pem) in texts.into_iter().take(MOST_TOLD) {
+        for (server_name, pem) in texts.into_iter().take(MAX_REMOTE_ANSWERS) {
             if let Err(error) = answers.add_text(server_name, pem, now) {
                 tracing::debug!("acme: another machine's answer for {server_name}: {error}");
             }

@@ -30,13 +30,13 @@ use crate::status::{NameStatus, OrderEnd, Request};
 use crate::store::{Store, Stored};
 
 /// The longest pause between two looks at all names: the clock may have been set.
-const LOOK: Duration = Duration::from_secs(600);
+const MAX_WAIT: Duration = Duration::from_secs(600);
 /// … and the shortest.
-const LEAST: Duration = Duration::from_secs(1);
+const MIN_WAIT: Duration = Duration::from_secs(1);
 /// Interval between attempts of a process without the lock to take it.
-const LOCK_AGAIN: Duration = Duration::from_secs(2);
+const LOCK_RETRY_INTERVAL: Duration = Duration::from_secs(2);
 /// Number of seconds without queries to any issuer, after a query for the time of renewal failed.
-const ASK_AGAIN: i64 = 3_600;
+const QUERY_PAUSE_SECONDS: i64 = 3_600;
 /// Delay before the next check of a name whose certificate another machine orders. **Units**: seconds.
 const ORDERED_ELSEWHERE: i64 = 10;
 /// Timeout for one try, with everything in it.
@@ -92,7 +92,7 @@ pub(crate) struct Driver<'w, W> {
     /// Of each name, what spreads its renewals where the issuer suggests nothing.
     spread: BTreeMap<Name, f64>,
     /// Until then no issuer is asked when to renew.
-    asks_from: Cell<i64>,
+    queries_from: Cell<i64>,
 }
 
 impl<'w, W: World> Driver<'w, W> {
@@ -107,7 +107,7 @@ impl<'w, W: World> Driver<'w, W> {
             unsaved: RefCell::default(),
             known: RefCell::default(),
             spread,
-            asks_from: Cell::new(0),
+            queries_from: Cell::new(0),
         }
     }
 
@@ -115,7 +115,7 @@ impl<'w, W: World> Driver<'w, W> {
     pub(crate) async fn run(mut self, requests: &mut Receiver<Request>) {
         let _lock = self.locked(requests).await;
         loop {
-            let wait = self.look(requests).await;
+            let wait = self.check_names(requests).await;
             tokio::select! {
                 () = sleep(wait) => {}
                 request = requests.recv() => match request {
@@ -132,12 +132,12 @@ impl<'w, W: World> Driver<'w, W> {
 
     /// Waits for the right to order.
     async fn locked(&self, requests: &mut Receiver<Request>) -> crate::store::StoreLock {
-        let mut is_said = false;
+        let mut is_reported = false;
         loop {
             match self.store.prepare().and_then(|()| self.store.lock()) {
                 Ok(Some(lock)) => return lock,
                 Ok(None) => {
-                    if !std::mem::replace(&mut is_said, true) {
+                    if !std::mem::replace(&mut is_reported, true) {
                         tracing::info!(
                             "acme: another process orders certificates for {}",
                             self.settings.folder.display()
@@ -145,14 +145,14 @@ impl<'w, W: World> Driver<'w, W> {
                     }
                 }
                 Err(error) => {
-                    if !std::mem::replace(&mut is_said, true) {
+                    if !std::mem::replace(&mut is_reported, true) {
                         tracing::error!("acme: {error}");
                     }
                 }
             }
             self.read_records();
             self.report();
-            let until_again = sleep(LOCK_AGAIN);
+            let until_again = sleep(LOCK_RETRY_INTERVAL);
             tokio::pin!(until_again);
             loop {
                 tokio::select! {
@@ -174,16 +174,16 @@ impl<'w, W: World> Driver<'w, W> {
     }
 
     /// Looks at every name once, and orders what is due; how long to wait until the next look.
-    pub(crate) async fn look(&mut self, requests: &mut Receiver<Request>) -> Duration {
+    pub(crate) async fn check_names(&mut self, requests: &mut Receiver<Request>) -> Duration {
         self.read_records();
         let mut next = i64::MAX;
         for name in self.settings.names.clone() {
-            self.ask_when_to_renew(&name).await;
+            self.query_renewal_info(&name).await;
             next = next.min(self.tend(&name, requests).await);
         }
         self.report();
         let wait = next.saturating_sub(self.world.now());
-        Duration::from_secs(u64::try_from(wait).unwrap_or(0)).clamp(LEAST, LOOK)
+        Duration::from_secs(u64::try_from(wait).unwrap_or(0)).clamp(MIN_WAIT, MAX_WAIT)
     }
 
     fn record(&self, name: &Name) -> Record {
@@ -346,7 +346,7 @@ impl<'w, W: World> Driver<'w, W> {
     }
 
     /// Asks the issuer when to renew, where that is due.
-    async fn ask_when_to_renew(&self, name: &Name) {
+    async fn query_renewal_info(&self, name: &Name) {
         let now = self.world.now();
         let Some(stored) = self.stored(name) else { return };
         let before = self.record(name).suggestion;
@@ -354,16 +354,16 @@ impl<'w, W: World> Driver<'w, W> {
             before.is_some_and(|known| known.not_after == stored.life.not_after && known.ask_again > now);
         if is_known
             || stored.life.emergency() <= now
-            || (now..now + 2 * ASK_AGAIN).contains(&self.asks_from.get())
+            || (now..now + 2 * QUERY_PAUSE_SECONDS).contains(&self.queries_from.get())
         {
             return;
         }
         let issuer = &self.settings.issuers[0];
-        let asked = async {
+        let query = async {
             let account = self.world.open(issuer, &issuer.directory).await?;
             self.world.suggestion(&account, &stored.leaf).await
         };
-        let made = match bounded(asked).await {
+        let made = match bounded(query).await {
             Ok(Some((window, again))) => {
                 suggestion(stored.life, window, again, now, before, self.world.random())
             }
@@ -371,7 +371,7 @@ impl<'w, W: World> Driver<'w, W> {
                 if let Err(error) = failed {
                     tracing::debug!("acme: {name}: {error}");
                 }
-                self.asks_from.set(now + ASK_AGAIN);
+                self.queries_from.set(now + QUERY_PAUSE_SECONDS);
                 None
             }
         };

@@ -26,9 +26,9 @@ pub use accounts::{FoundAccount, find_accounts};
 
 /// Folders below the one that is named, and folders in all, that are searched. Caddy's are three deep.
 const DEEPEST: usize = 6;
-const MOST_FOLDERS: usize = 10_000;
+const MAX_FOLDERS: usize = 10_000;
 /// Bytes of a file of a certificate.
-const MOST_BYTES: u64 = 1 << 20;
+const MAX_CERTIFICATE_BYTES: u64 = 1 << 20;
 
 /// A certificate that was found for a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -136,7 +136,7 @@ fn is_for(certificate: &Certificate, name: &Name) -> bool {
 
 fn read(certificate: &Certificate, name: &Name) -> Option<Found> {
     let texts: Result<Vec<_>, _> =
-        certificate.files().iter().map(|file| read_text(file, MOST_BYTES)).collect();
+        certificate.files().iter().map(|file| read_text(file, MAX_CERTIFICATE_BYTES)).collect();
     let file = certificate.files().first()?.clone();
     // A line end between two files that do not end with one.
     let pem = texts.ok()?.iter().map(|text| text.as_str()).collect::<Vec<_>>().join("\n");
@@ -149,7 +149,7 @@ fn folders(first: &Path) -> Vec<PathBuf> {
     let mut at = 0;
     while let Some((folder, depth)) = all.get(at).cloned() {
         at += 1;
-        if depth == DEEPEST || all.len() >= MOST_FOLDERS {
+        if depth == DEEPEST || all.len() >= MAX_FOLDERS {
             continue;
         }
         let Ok(entries) = fs::read_dir(&folder) else { continue };
@@ -217,11 +217,11 @@ mod tests {
             let target = format!("../../archive/a/{file}1.pem");
             std::os::unix::fs::symlink(target, live.join(format!("{file}.pem"))).expect("the folder is ours");
         }
-        let wanted = ["a.example.org", "b.example.org", "c.example.org", "d.example.org"];
-        let settings = settings(&folder.path().join("store"), &wanted);
+        let expected = ["a.example.org", "b.example.org", "c.example.org", "d.example.org"];
+        let settings = settings(&folder.path().join("store"), &expected);
         let found = find(&settings, &folder.path().join("old"));
         let names: Vec<_> = found.iter().map(|one| one.name.to_string()).collect();
-        assert_eq!(names, wanted[..3]);
+        assert_eq!(names, expected[..3]);
         assert!(found[2].file.ends_with("c/c.crt"), "the one that expires last: {:?}", found[2].file);
         for one in &found {
             assert!(put(&settings, one, now).expect("it can be used"));

@@ -26,7 +26,7 @@ use crate::transport::Transport;
 /// Timeout for an issuer to check a challenge, or to sign.
 const TIMEOUT: Duration = Duration::from_secs(120);
 /// Bytes of a file with the key of an account that was made elsewhere.
-const MOST_KEY_BYTES: u64 = 16 << 10;
+const MAX_KEY_BYTES: u64 = 16 << 10;
 
 /// An account as it is stored. The key is stored before the account is made, so that a process which was killed asks for the same one.
 #[derive(Serialize, Deserialize)]
@@ -417,7 +417,7 @@ fn external_key(external: &ExternalAccount) -> Result<ExternalAccountKey, Error>
 
 fn binding_key(external: &ExternalAccount) -> Result<Vec<u8>, Error> {
     let path = &external.key_file;
-    let text = read_text(path, MOST_KEY_BYTES).map_err(Error::store("read", path))?;
+    let text = read_text(path, MAX_KEY_BYTES).map_err(Error::store("read", path))?;
     let key = BASE64URL_NOPAD.decode(text.trim().trim_end_matches('=').as_bytes());
     key.map_err(|error| Error::Malformed {
         path: path.clone(),

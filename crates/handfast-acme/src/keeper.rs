@@ -30,11 +30,11 @@ use crate::name::Name;
 use crate::store::directory_stem;
 
 /// Keys of one name: the present one, that of an order, and those of orders that a kill cut short.
-const MOST_OF_A_NAME: usize = 8;
+const MAX_KEYS_PER_NAME: usize = 8;
 /// Files in all: what an attacker can have made.
-const MOST_FILES: usize = 20_000;
-const MOST_ACCOUNTS: usize = 64;
-const MOST_BYTES: u64 = 64 << 10;
+const MAX_FILES: usize = 20_000;
+const MAX_ACCOUNTS: usize = 64;
+const MAX_KEY_BYTES: u64 = 64 << 10;
 const ACCOUNT: &str = "account_";
 
 /// Request to the key process.
@@ -134,7 +134,7 @@ impl Keeper {
         for file in of_name.clone().filter(|file| keeps.is_some() && Some(*file) != keeps.as_ref()) {
             let _ = unlinkat(&self.folder, file.as_str(), AtFlags::empty());
         }
-        if keeps.is_none() && of_name.count() >= MOST_OF_A_NAME {
+        if keeps.is_none() && of_name.count() >= MAX_KEYS_PER_NAME {
             let first = self.oldest(prefix, &all);
             let _ = first.map(|file| unlinkat(&self.folder, file, AtFlags::empty()));
         }
@@ -189,8 +189,8 @@ impl Keeper {
             return Err("there is no account with this issuer".to_owned());
         }
         let files = self.files()?;
-        if files.iter().filter(|file| file.starts_with(ACCOUNT)).count() >= MOST_ACCOUNTS {
-            return Err(format!("there are {MOST_ACCOUNTS} accounts already"));
+        if files.iter().filter(|file| file.starts_with(ACCOUNT)).count() >= MAX_ACCOUNTS {
+            return Err(format!("there are {MAX_ACCOUNTS} accounts already"));
         }
         let key = AccountKey::generate()?;
         self.take_account(directory, &key)?;
@@ -220,13 +220,13 @@ impl Keeper {
             Err(error) => return Err(format!("read {file}: {error}")),
         };
         let mut bytes = Vec::new();
-        let read = opened.take(MOST_BYTES).read_to_end(&mut bytes);
+        let read = opened.take(MAX_KEY_BYTES).read_to_end(&mut bytes);
         read.map(|_| Some(bytes)).map_err(|error| format!("read {file}: {error}"))
     }
 
     /// Writes a new file: whole and on the disk, or not at all.
     fn write(&self, file: &str, content: &[u8], files: usize) -> Result<(), String> {
-        if files >= MOST_FILES {
+        if files >= MAX_FILES {
             return Err(format!("there are {files} keys already"));
         }
         let aside = format!(".{}.new", HEXLOWER.encode(&random()?));

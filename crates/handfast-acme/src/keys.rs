@@ -24,15 +24,15 @@ pub struct KeysApart {
 }
 
 impl KeysApart {
-    fn ask(&self, request: &KeyRequest) -> Result<Vec<u8>, Error> {
+    fn send_request(&self, request: &KeyRequest) -> Result<Vec<u8>, Error> {
         let failed = |what: String| Error::Key { what };
         let holder = self.holder.as_ref().ok_or_else(|| failed("there is no key process here".to_owned()))?;
         let request = serde_json::to_vec(request).map_err(|error| failed(error.to_string()))?;
         holder.keep(&request).map_err(|error| failed(error.0))
     }
 
-    fn ask_text(&self, request: &KeyRequest) -> Result<String, Error> {
-        let text = String::from_utf8(self.ask(request)?);
+    fn request_text(&self, request: &KeyRequest) -> Result<String, Error> {
+        let text = String::from_utf8(self.send_request(request)?);
         text.map_err(|error| Error::Key { what: error.to_string() })
     }
 }
@@ -54,7 +54,7 @@ impl OrderKey {
             let key = KeyPair::generate().map_err(|error| Error::Key { what: error.to_string() })?;
             return Ok(Self::Here(Box::new(key)));
         };
-        let id = keys.ask_text(&KeyRequest::Make { name: name.to_string(), keeps: in_use })?;
+        let id = keys.request_text(&KeyRequest::Make { name: name.to_string(), keeps: in_use })?;
         Ok(Self::Apart { keys: keys.clone(), id })
     }
 
@@ -87,7 +87,9 @@ impl OrderKey {
     pub(crate) fn request(&self, name: &Name) -> Result<Vec<u8>, Error> {
         match self {
             Self::Here(key) => certificate_request(name, key).map_err(|what| Error::Key { what }),
-            Self::Apart { keys, id } => keys.ask(&KeyRequest::Csr { name: name.to_string(), id: id.clone() }),
+            Self::Apart { keys, id } => {
+                keys.send_request(&KeyRequest::Csr { name: name.to_string(), id: id.clone() })
+            }
         }
     }
 }
@@ -103,7 +105,7 @@ pub(crate) struct RemoteAccount {
 impl RemoteAccount {
     /// The account with the issuer of a directory; its key is made where there is none.
     pub(crate) fn open(keys: &KeysApart, directory: &str) -> Result<Self, Error> {
-        let jwk = keys.ask_text(&KeyRequest::Account { directory: directory.to_owned() })?;
+        let jwk = keys.request_text(&KeyRequest::Account { directory: directory.to_owned() })?;
         Ok(Self { keys: keys.clone(), directory: directory.to_owned(), jwk })
     }
 }
@@ -119,7 +121,7 @@ impl AccountSigner for RemoteAccount {
             header: header.to_owned(),
             payload: payload.to_owned(),
         };
-        let signed = self.keys.ask(&request).map_err(|error| error.to_string())?;
+        let signed = self.keys.send_request(&request).map_err(|error| error.to_string())?;
         serde_json::from_slice(&signed).map_err(|error| error.to_string())
     }
 }

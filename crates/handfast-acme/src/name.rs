@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_is_asked_for_by_its_reverse_name() {
+    fn an_address_is_requested_by_its_reverse_name() {
         assert_eq!(name("192.0.2.7").challenge_server_name(), "7.2.0.192.in-addr.arpa");
         let six = name("2001:db8::1").challenge_server_name();
         assert!(six.starts_with("1.0.0.0.") && six.ends_with(".8.b.d.0.1.0.0.2.ip6.arpa"), "{six}");

@@ -4,16 +4,16 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::schedule::{LONGEST_BACKOFF, backoff};
+use crate::schedule::{MAX_BACKOFF_SECONDS, backoff};
 
 /// Orders older than this are forgotten: no limit looks further back.
 const REMEMBERED: i64 = 8 * 86_400;
 /// Orders that are kept at most; the limits allow far fewer.
-const MOST_ORDERS: usize = 256;
+const MAX_ORDERS: usize = 256;
 /// Bytes of an error message that are kept: an issuer chooses its length.
-const LONGEST_ERROR: usize = 600;
+const MAX_ERROR_BYTES: usize = 600;
 /// The longest pause that an issuer can request.
-pub(crate) const LONGEST_PAUSE: i64 = 86_400;
+pub(crate) const MAX_RETRY_AFTER_SECONDS: i64 = 86_400;
 
 /// One order that was sent, or was about to be.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -73,7 +73,7 @@ impl Record {
     pub fn orders(&mut self, directory: &str, now: i64) {
         self.orders.retain(|made| now.saturating_sub(made.at) < REMEMBERED);
         self.issued.retain(|at| now.saturating_sub(*at) < REMEMBERED);
-        if self.orders.len() >= MOST_ORDERS {
+        if self.orders.len() >= MAX_ORDERS {
             self.orders.remove(0);
         }
         self.orders.push(OrderMade { at: now, directory: directory.to_owned() });
@@ -84,7 +84,7 @@ impl Record {
         self.failures = self.failures.saturating_add(1);
         self.staging_passed = false;
         self.last_error = Some(shortened(error));
-        let pause = pause.unwrap_or(0).clamp(0, LONGEST_PAUSE);
+        let pause = pause.unwrap_or(0).clamp(0, MAX_RETRY_AFTER_SECONDS);
         self.next_try = now.saturating_add(backoff(self.failures, random).max(pause));
     }
 
@@ -104,14 +104,14 @@ impl Record {
     /// Returns the earliest start of the next try. A time that no pause could have led to was written when the clock was wrong, and
     /// does not count.
     pub fn earliest(&self, now: i64) -> i64 {
-        let longest = LONGEST_PAUSE.max(LONGEST_BACKOFF * 2);
+        let longest = MAX_RETRY_AFTER_SECONDS.max(MAX_BACKOFF_SECONDS * 2);
         if self.next_try > now.saturating_add(longest) { now } else { self.next_try }
     }
 }
 
 fn shortened(text: &str) -> String {
     let line: String = text.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect();
-    match line.char_indices().find(|(at, _)| *at >= LONGEST_ERROR) {
+    match line.char_indices().find(|(at, _)| *at >= MAX_ERROR_BYTES) {
         Some((end, _)) => format!("{}…", &line[..end]),
         None => line,
     }
@@ -138,7 +138,7 @@ mod tests {
     fn an_issuer_can_ask_for_a_day_and_no_more() {
         let mut record = Record::default();
         record.failed("rate limited", Some(i64::MAX), 1_000, 0.5);
-        assert_eq!(record.next_try, 1_000 + LONGEST_PAUSE);
+        assert_eq!(record.next_try, 1_000 + MAX_RETRY_AFTER_SECONDS);
         record.failed("rate limited", Some(-5), 1_000, 0.0);
         assert_eq!(record.next_try, 1_000 + backoff(2, 0.0));
     }
@@ -157,6 +157,6 @@ mod tests {
         let mut record = Record::default();
         record.failed(&"ä\n".repeat(10_000), None, 0, 0.0);
         let kept = record.last_error.expect("there is one");
-        assert!(kept.len() <= LONGEST_ERROR + 5 && !kept.contains('\n'), "{}", kept.len());
+        assert!(kept.len() <= MAX_ERROR_BYTES + 5 && !kept.contains('\n'), "{}", kept.len());
     }
 }

@@ -19,14 +19,14 @@ use crate::driver::Driver;
 use crate::model::{ChallengeKind, Settings};
 use crate::real::{Host, Real, unix_now};
 use crate::record::Record;
-use crate::schedule::{Facts, LONGEST_BACKOFF, backoff, due};
+use crate::schedule::{Facts, MAX_BACKOFF_SECONDS, backoff, due};
 use crate::status::{NameStatus, Request};
 use crate::store::Store;
 
 /// Requests of operators that may wait.
 const REQUESTS: usize = 16;
 /// Bytes of an account's URL, which an issuer chooses, in a record.
-const LONGEST_URL: usize = 500;
+const MAX_URL_BYTES: usize = 500;
 /// Time that running requests to issuers may take at the end; they have separate deadlines.
 const ENDING: Duration = Duration::from_millis(100);
 
@@ -97,7 +97,7 @@ pub fn dns_records(settings: &Settings) -> Vec<String> {
             account.get("url").or_else(|| account.get("account")?.get("id")).and_then(|url| url.as_str())
         });
         let url =
-            url.filter(|url| url.len() <= LONGEST_URL && url.bytes().all(|byte| byte.is_ascii_graphic()));
+            url.filter(|url| url.len() <= MAX_URL_BYTES && url.bytes().all(|byte| byte.is_ascii_graphic()));
         let (Some(url), Some(issuer_name)) = (url, &issuer.dns_name) else { continue };
         for name in settings.names.iter().filter(|name| kind.fits(name)) {
             let text = name.to_string();
@@ -128,7 +128,7 @@ async fn drive(world: &Real<impl Host>, requests: &mut Receiver<Request>) {
         if outcome.await.is_ok() {
             return;
         }
-        let has_recovered = started.elapsed().as_secs() > LONGEST_BACKOFF.unsigned_abs();
+        let has_recovered = started.elapsed().as_secs() > MAX_BACKOFF_SECONDS.unsigned_abs();
         panics = if has_recovered { 1 } else { panics + 1 };
         let pause = backoff(panics, 0.0).unsigned_abs();
         tracing::error!(

@@ -13,9 +13,9 @@
 use crate::record::{OrderMade, Record, Suggestion};
 
 /// The first pause after a failure, and the longest.
-pub const FIRST_BACKOFF: i64 = 60;
-/// See [`FIRST_BACKOFF`].
-pub const LONGEST_BACKOFF: i64 = 6 * 3_600;
+pub const FIRST_BACKOFF_SECONDS: i64 = 60;
+/// See [`FIRST_BACKOFF_SECONDS`].
+pub const MAX_BACKOFF_SECONDS: i64 = 6 * 3_600;
 /// Tries with one issuer before the next one is asked.
 const TRIES_EACH: u32 = 2;
 /// A certificate with a shorter life is renewed at half of it.
@@ -167,8 +167,8 @@ fn room_from(moments: &[i64], (seconds, most): (i64, usize), now: i64) -> i64 {
 
 /// The pause after this number of failures in a row; `random` in 0..1 makes it up to a tenth longer.
 pub fn backoff(failures: u32, random: f64) -> i64 {
-    let doubled = FIRST_BACKOFF << failures.saturating_sub(1).min(16);
-    let pause = doubled.min(LONGEST_BACKOFF);
+    let doubled = FIRST_BACKOFF_SECONDS << failures.saturating_sub(1).min(16);
+    let pause = doubled.min(MAX_BACKOFF_SECONDS);
     pause + (pause as f64 / 10.0 * fraction(random)) as i64
 }
 
@@ -176,7 +176,7 @@ pub fn backoff(failures: u32, random: f64) -> i64 {
 pub fn suggestion(
     life: Life,
     (start, end): (i64, i64),
-    ask_after: i64,
+    query_after: i64,
     now: i64,
     before: Option<Suggestion>,
     random: f64,
@@ -185,7 +185,7 @@ pub fn suggestion(
     if end <= start {
         return None;
     }
-    let ask_again = now.saturating_add(ask_after.clamp(600, 86_400));
+    let ask_again = now.saturating_add(query_after.clamp(600, 86_400));
     let is_same =
         |known: &Suggestion| (known.not_after, known.start, known.end) == (life.not_after, start, end);
     if let Some(known) = before.filter(is_same) {

@@ -45,7 +45,7 @@ const CERTIFICATES: &str = "certificates";
 const RECORDS: &str = "records";
 const PENDING: &str = "pending";
 /// Largest file that is read.
-const MOST_BYTES: u64 = 1 << 20;
+const MAX_FILE_BYTES: u64 = 1 << 20;
 /// Room that is taken on the disk before an order, so that the certificate that comes of it can be stored. A chain has 3 to 15 KiB.
 const ROOM: usize = 64 << 10;
 /// A record that cannot be read may have had orders in it: the next try is after this time, in seconds.
@@ -405,7 +405,7 @@ fn put_in_place(path: &Path, target: &Path) -> io::Result<()> {
 fn read(path: &Path) -> Result<Option<Vec<u8>>, Error> {
     let mut bytes = Vec::new();
     let opened = open_own(path, OpenOptions::new().read(true));
-    let read = opened.and_then(|file| file.take(MOST_BYTES).read_to_end(&mut bytes));
+    let read = opened.and_then(|file| file.take(MAX_FILE_BYTES).read_to_end(&mut bytes));
     match read {
         Ok(_) => Ok(Some(bytes)),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),

@@ -40,7 +40,7 @@ pub(crate) fn pair(name: &str, from: i64, days: i64) -> String {
 
 /// An order, as an issuer in memory knows it.
 #[derive(Clone, Debug, Default)]
-struct Known {
+struct TestOrder {
     name: String,
     is_proven: bool,
     chain: Option<String>,
@@ -49,7 +49,7 @@ struct Known {
 /// An issuer in memory, seen by all its clients.
 #[derive(Debug, Default)]
 pub(crate) struct Memory {
-    orders: RefCell<BTreeMap<String, Known>>,
+    orders: RefCell<BTreeMap<String, TestOrder>>,
     /// Orders by directory, with their times.
     pub(crate) made: RefCell<Vec<(String, i64)>>,
     pub(crate) issued: Cell<usize>,
@@ -139,7 +139,7 @@ async fn round_trip() {
 }
 
 impl Account {
-    async fn known(&self) -> Result<Known, Error> {
+    async fn known(&self) -> Result<TestOrder, Error> {
         round_trip().await;
         self.issuer.receive(&self.directory);
         if self.issuer.down.borrow().contains(&self.directory) {
@@ -148,7 +148,7 @@ impl Account {
         self.issuer.orders.borrow().get(&self.url).cloned().ok_or_else(|| refusal("no such order"))
     }
 
-    fn put(&self, known: Known) {
+    fn put(&self, known: TestOrder) {
         self.issuer.orders.borrow_mut().insert(self.url.clone(), known);
     }
 }
@@ -164,7 +164,7 @@ impl Authority for Account {
         let number = self.issuer.made.borrow().len();
         self.url = format!("{}/{number}", self.directory);
         self.issuer.made.borrow_mut().push((self.directory.clone(), self.clock.get()));
-        self.put(Known { name: name.to_string(), ..Known::default() });
+        self.put(TestOrder { name: name.to_string(), ..TestOrder::default() });
         round_trip().await;
         Ok(self.url.clone())
     }

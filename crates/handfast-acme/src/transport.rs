@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use crate::error::Error;
 use crate::jws::{AccountSigner, sign_again};
-use crate::record::LONGEST_PAUSE;
+use crate::record::MAX_RETRY_AFTER_SECONDS;
 use bytes::Bytes;
 use handfast_leg::blocking::{Connection, Got, Hello, Line};
 use handfast_net::clock::Moment;
@@ -31,10 +31,10 @@ use serde_json::Value;
 /// For one request and its response, with the connect and the handshake.
 const TIMEOUT: Duration = Duration::from_secs(30);
 /// Bytes of a response that are read. The longest are chains, of some 15 KiB.
-const MOST_BYTES: usize = 1 << 20;
+const MAX_RESPONSE_BYTES: usize = 1 << 20;
 /// Bytes of the file with the authorities.
-const MOST_CA_BYTES: u64 = 4 << 20;
-const MOST_FIELDS: usize = 64;
+const MAX_CA_BYTES: u64 = 4 << 20;
+const MAX_FIELDS: usize = 64;
 /// Bytes of one read.
 const READ: usize = 16 << 10;
 
@@ -121,9 +121,9 @@ fn bound_pause(response: &mut Response<Vec<u8>>) {
             .to_str()
             .ok()
             .and_then(|text| text.trim().parse().ok())
-            .is_none_or(|pause: i64| pause > LONGEST_PAUSE)
+            .is_none_or(|pause: i64| pause > MAX_RETRY_AFTER_SECONDS)
     {
-        *value = HeaderValue::from(LONGEST_PAUSE);
+        *value = HeaderValue::from(MAX_RETRY_AFTER_SECONDS);
     }
 }
 
@@ -161,7 +161,7 @@ fn exchange(head: &http::request::Parts, body: &[u8], ca: Option<&Path>) -> io::
         if let Some(response) = parse(&received, connection.is_closed, head.method == http::Method::HEAD)? {
             return Ok(response);
         }
-        if connection.is_closed || received.len() > MOST_BYTES {
+        if connection.is_closed || received.len() > MAX_RESPONSE_BYTES {
             return Err(io::Error::other("the response is cut short, or longer than a mebibyte"));
         }
         match connection.receive(READ, until).map_err(io::Error::other)? {
@@ -191,7 +191,7 @@ fn connect(host: &str, port: u16, ca: Option<&Path>, until: Moment) -> io::Resul
     let verification = match ca {
         None => Verification::System,
         Some(path) => Verification::Roots(
-            read(path, MOST_CA_BYTES)
+            read(path, MAX_CA_BYTES)
                 .map_err(|error| io::Error::other(format!("read {}: {error}", path.display())))?
                 .to_vec(),
         ),
@@ -241,7 +241,7 @@ fn parse(received: &[u8], is_over: bool, has_no_body: bool) -> io::Result<Option
     let bad = |what: &dyn std::fmt::Display| {
         io::Error::new(io::ErrorKind::InvalidData, format!("response: {what}"))
     };
-    let mut fields = [httparse::EMPTY_HEADER; MOST_FIELDS];
+    let mut fields = [httparse::EMPTY_HEADER; MAX_FIELDS];
     let mut parsed = httparse::Response::new(&mut fields);
     let length = match parsed.parse(received).map_err(|error| bad(&error))? {
         httparse::Status::Complete(length) => length,
@@ -285,7 +285,7 @@ fn chunks(mut rest: &[u8]) -> io::Result<Option<Vec<u8>>> {
         if size == 0 {
             return Ok(Some(body));
         }
-        let size = usize::try_from(size).ok().filter(|size| *size <= MOST_BYTES).ok_or_else(bad)?;
+        let size = usize::try_from(size).ok().filter(|size| *size <= MAX_RESPONSE_BYTES).ok_or_else(bad)?;
         let Some(content) = rest.get(start..start + size) else { return Ok(None) };
         body.extend_from_slice(content);
         let Some(next) = rest.get(start + size + 2..) else { return Ok(None) };

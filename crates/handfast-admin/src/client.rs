@@ -154,7 +154,7 @@ pub fn neighbour(address: &Address) -> Option<Neighbour> {
 /// address up, which it does once it is stopping. `token`: that of both processes, where they have one.
 ///
 /// **Errors**: no process answers there.
-pub fn ask_for_address(address: &Address, threads: usize, token: Option<&str>) -> io::Result<bool> {
+pub fn request_address(address: &Address, threads: usize, token: Option<&str>) -> io::Result<bool> {
     let target = format!("/hand-over?threads={threads}");
     head(address, AdminRequest { method: "POST", target: &target, token })
         .map(|answer| answer.starts_with("HTTP/1.1 202 "))

@@ -19,7 +19,7 @@ mod serve;
 mod status;
 
 pub use authorization::RequiredToken;
-pub use client::{AdminRequest, Neighbour, ask_for_address, neighbour, send_request};
+pub use client::{AdminRequest, Neighbour, neighbour, request_address, send_request};
 pub use control::{
     BackendOutcome, BackendRefusal, CacheAct, Control, NotReady, OpenOutcome, OrderOutcome, Overview,
     ReloadOutcome, ReloadRefusal, ServiceOverview, StillServing,

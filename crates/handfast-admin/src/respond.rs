@@ -30,7 +30,7 @@ const RELOAD_DEADLINE: Duration = Duration::from_secs(30);
 const BACKENDS: &str = "/backends/";
 const CERTIFICATES: &str = "/acme/";
 /// Objects of caches that are listed at once.
-const MOST_LISTED: usize = 100_000;
+const MAX_LISTED_OBJECTS: usize = 100_000;
 
 const TEXT: &str = "text/plain; charset=utf-8";
 const HTML: &str = "text/html; charset=utf-8";
@@ -67,7 +67,7 @@ pub(super) enum Transport {
     Unix,
 }
 
-pub(super) type Answer = Response<Full<Bytes>>;
+pub(super) type HttpResponse = Response<Full<Bytes>>;
 
 /// State of a listener that its requests share.
 #[derive(Clone)]
@@ -79,7 +79,7 @@ pub(super) struct ServerContext {
     pub(super) handed_over: Rc<Notify>,
 }
 
-pub(super) async fn respond(head: Parts, transport: Transport, context: &ServerContext) -> Answer {
+pub(super) async fn respond(head: Parts, transport: Transport, context: &ServerContext) -> HttpResponse {
     let ServerContext { control, authenticator, history, handed_over } = context;
     let control = &**control;
     if let Err(refusal) = allowed(&head, transport, control) {
@@ -93,7 +93,7 @@ pub(super) async fn respond(head: Parts, transport: Transport, context: &ServerC
         return no_token(authenticator);
     }
     match head.uri.path() {
-        "/" | "/status" if reads && !wants_json(&head.headers) => answer(
+        "/" | "/status" if reads && !accepts_json(&head.headers) => answer(
             StatusCode::OK,
             HTML,
             page::page(&status(control, history).await, refresh(head.uri.query())),
@@ -109,7 +109,7 @@ pub(super) async fn respond(head: Parts, transport: Transport, context: &ServerC
             }
         }
         "/metrics" if reads => {
-            let format = wanted_format(&head.headers);
+            let format = preferred_format(&head.headers);
             answer(StatusCode::OK, format.content_type(), format.write(control.snapshot()))
         }
         "/hand-over" if posts => {
@@ -158,7 +158,7 @@ async fn status(control: &dyn Control, history: &RefCell<History>) -> Status {
     Status { open, ..Status::of(control, &history.borrow()) }
 }
 
-async fn reload(control: &dyn Control) -> Answer {
+async fn reload(control: &dyn Control) -> HttpResponse {
     match timeout(RELOAD_DEADLINE, control.reload()).await {
         Ok(Ok(outcome)) => text(StatusCode::OK, outcome),
         Ok(Err(refusal)) => text(StatusCode::CONFLICT, refusal.to_string()),
@@ -171,7 +171,7 @@ async fn reload(control: &dyn Control) -> Answer {
 }
 
 /// Sets the state of a backend: `SERVICE/BACKEND`, where the backend's name may contain slashes.
-async fn backend(path: &str, query: Option<&str>, control: &dyn Control) -> Answer {
+async fn backend(path: &str, query: Option<&str>, control: &dyn Control) -> HttpResponse {
     let bad = |what: String| text(StatusCode::BAD_REQUEST, what);
     let names = decoded(path);
     let Some((service, backend)) = names.as_deref().and_then(|names| names.split_once('/')) else {
@@ -191,7 +191,7 @@ async fn backend(path: &str, query: Option<&str>, control: &dyn Control) -> Answ
 }
 
 /// Orders or revokes the certificate of a name.
-async fn certificate(path: &str, query: Option<&str>, control: &dyn Control) -> Answer {
+async fn certificate(path: &str, query: Option<&str>, control: &dyn Control) -> HttpResponse {
     let bad = |what: String| text(StatusCode::BAD_REQUEST, what);
     let Some(name) = decoded(path).filter(|name| !name.is_empty()) else {
         return bad(format!("{CERTIFICATES}{path} is not {CERTIFICATES}NAME"));
@@ -216,14 +216,15 @@ async fn certificate(path: &str, query: Option<&str>, control: &dyn Control) -> 
 }
 
 /// Lists or purges objects of caches.
-async fn cache(query: Option<&str>, purges: bool, control: &dyn Control) -> Answer {
+async fn cache(query: Option<&str>, purges: bool, control: &dyn Control) -> HttpResponse {
     let bad = |what: &str| text(StatusCode::BAD_REQUEST, what.to_owned());
     let value = |name: &str| parameter(query, name).and_then(decoded);
     let act = match (purges, value("purge"), value("prefix"), value("tag")) {
         (false, None, prefix, None) => {
-            let limit = parameter(query, "limit").map_or(Some(MOST_LISTED), |limit| limit.parse().ok());
+            let limit =
+                parameter(query, "limit").map_or(Some(MAX_LISTED_OBJECTS), |limit| limit.parse().ok());
             let Some(limit) = limit else { return bad("limit is no number") };
-            CacheAct::List(prefix.unwrap_or_default(), limit.min(MOST_LISTED))
+            CacheAct::List(prefix.unwrap_or_default(), limit.min(MAX_LISTED_OBJECTS))
         }
         (true, Some(url), None, None) => CacheAct::PurgeUrl(url),
         (true, None, Some(prefix), None) => CacheAct::PurgePrefix(prefix),
@@ -246,7 +247,7 @@ fn decoded(path: &str) -> Option<String> {
     percent_decode_str(path).decode_utf8().ok().map(Cow::into_owned)
 }
 
-fn wrong_method(head: &Parts, allowed: &'static str) -> Answer {
+fn wrong_method(head: &Parts, allowed: &'static str) -> HttpResponse {
     let path = head.uri.path();
     let (method, first) = (&head.method, allowed.split(',').next().unwrap_or_default());
     let why = format!("{path} answers {allowed}, not {method}; for example: curl -X {first} …{path}");
@@ -301,7 +302,7 @@ fn may_change(head: &Parts, required: &RequiredToken, authenticator: &Authentica
     }
 }
 
-fn no_token(authenticator: &Authenticator) -> Answer {
+fn no_token(authenticator: &Authenticator) -> HttpResponse {
     let why = "refused: this needs the token of admin.token-file:\n\n  \
                curl -X POST --digest -u \":$(cat FILE)\" …\n\n\
                handfast reload, stop and the like read it from the configuration (-c), or from --token-file";
@@ -331,13 +332,13 @@ fn without_port(host: &str) -> &str {
     }
 }
 
-fn wants_json(headers: &HeaderMap) -> bool {
+fn accepts_json(headers: &HeaderMap) -> bool {
     let accept = headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok());
     accept.is_some_and(|accept| accept.contains(JSON) && !accept.contains("text/html"))
 }
 
 /// The format of metrics that a scraper prefers. One that does not name OpenMetrics possibly cannot read it.
-fn wanted_format(headers: &HeaderMap) -> Format {
+fn preferred_format(headers: &HeaderMap) -> Format {
     let ranges = headers.get_all(header::ACCEPT).iter().filter_map(|accept| accept.to_str().ok());
     let ranges: Vec<&str> = ranges.flat_map(|accept| accept.split(',')).collect();
     // RFC 9110 §12.4.2.
@@ -367,14 +368,14 @@ fn refresh(query: Option<&str>) -> Option<u32> {
     parameter(query, "refresh")?.parse().ok().filter(|seconds| (1..=3_600).contains(seconds))
 }
 
-fn text(status: StatusCode, mut body: String) -> Answer {
+fn text(status: StatusCode, mut body: String) -> HttpResponse {
     if !body.ends_with('\n') {
         body.push('\n');
     }
     answer(status, TEXT, body)
 }
 
-fn answer(status: StatusCode, content_type: &'static str, body: String) -> Answer {
+fn answer(status: StatusCode, content_type: &'static str, body: String) -> HttpResponse {
     let mut answer = Response::new(Full::new(Bytes::from(body)));
     *answer.status_mut() = status;
     if let Ok(server) = HeaderValue::from_str(&server_field()) {
@@ -440,7 +441,7 @@ mod tests {
         ];
         let format = |accept: &str| {
             let value = HeaderValue::from_str(accept).expect("a header");
-            wanted_format(&HeaderMap::from_iter([(header::ACCEPT, value)]))
+            preferred_format(&HeaderMap::from_iter([(header::ACCEPT, value)]))
         };
         openmetrics.iter().for_each(|accept| assert_eq!(format(accept), Format::OpenMetrics, "{accept}"));
         text.iter().for_each(|accept| assert_eq!(format(accept), Format::Text, "{accept}"));

@@ -60,7 +60,7 @@ impl Running {
     }
 
     /// Sends a whole request and reads the whole answer.
-    fn ask(&self, request: &str) -> String {
+    fn request(&self, request: &str) -> String {
         let mut stream = self.tcp();
         stream.write_all(request.as_bytes()).expect("it reads");
         let mut answer = String::new();
@@ -69,11 +69,13 @@ impl Running {
     }
 
     fn get(&self, path: &str) -> String {
-        self.ask(&format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n"))
+        self.request(&format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n"))
     }
 
     fn post(&self, path: &str, headers: &str) -> String {
-        self.ask(&format!("POST {path} HTTP/1.1\r\nHost: 127.0.0.1:9\r\nContent-Length: 0\r\n{headers}\r\n"))
+        self.request(&format!(
+            "POST {path} HTTP/1.1\r\nHost: 127.0.0.1:9\r\nContent-Length: 0\r\n{headers}\r\n"
+        ))
     }
 }
 
@@ -166,7 +168,7 @@ fn every_page_is_there() {
 fn the_json_has_a_schema_and_the_numbers() {
     let running = Running::start();
     let direct = running.get("/status.json");
-    let negotiated = running.ask("GET / HTTP/1.1\r\nHost: [::1]\r\nAccept: application/json\r\n\r\n");
+    let negotiated = running.request("GET / HTTP/1.1\r\nHost: [::1]\r\nAccept: application/json\r\n\r\n");
     for answer in [direct, negotiated] {
         assert!(answer.contains("content-type: application/json"), "{answer}");
         let json: Value = serde_json::from_str(body_of(&answer)).expect("JSON");
@@ -192,7 +194,7 @@ fn the_json_has_a_schema_and_the_numbers() {
 }
 
 #[test]
-fn not_ready_says_why() {
+fn not_ready_reports_the_reason() {
     let running = Running::start();
     *running.script.not_ready.lock().expect("no test panicked") =
         Some(NotReady::Draining { connections: 12 });
@@ -248,7 +250,7 @@ fn a_backend_is_set_by_its_name() {
 }
 
 #[test]
-fn wrong_paths_and_methods_are_told_what_is_right() {
+fn wrong_paths_and_methods_get_the_right_ones() {
     let running = Running::start();
     let answer = running.get("/metric");
     assert_eq!(status_of(&answer), 404);
@@ -264,17 +266,17 @@ fn wrong_paths_and_methods_are_told_what_is_right() {
 
 #[test]
 fn a_head_has_no_body() {
-    let answer = Running::start().ask("HEAD /live HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    let answer = Running::start().request("HEAD /live HTTP/1.1\r\nHost: localhost\r\n\r\n");
     assert_eq!((status_of(&answer), body_of(&answer)), (200, ""));
 }
 
 #[test]
 fn a_browser_cannot_be_tricked_into_it() {
     let running = Running::start();
-    let rebound = running.ask("GET /status.json HTTP/1.1\r\nHost: evil.example:9090\r\n\r\n");
+    let rebound = running.request("GET /status.json HTTP/1.1\r\nHost: evil.example:9090\r\n\r\n");
     assert_eq!(status_of(&rebound), 403);
     assert!(rebound.contains("ask by IP address or as localhost"), "{rebound}");
-    let absolute = running.ask("GET http://evil.example/status.json HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    let absolute = running.request("GET http://evil.example/status.json HTTP/1.1\r\nHost: localhost\r\n\r\n");
     assert_eq!(status_of(&absolute), 403, "{absolute}");
     for headers in [
         "Sec-Fetch-Site: cross-site\r\n",
@@ -351,10 +353,10 @@ fn a_client_that_drips_its_head_is_cut_and_blocks_nobody() {
 fn a_name_that_is_allowed_is_answered() {
     let running = Running::start();
     for name in ["metrics.example.org", "Metrics.Example.ORG:7643", "metrics.example.org."] {
-        let answer = running.ask(&format!("GET /live HTTP/1.1\r\nHost: {name}\r\n\r\n"));
+        let answer = running.request(&format!("GET /live HTTP/1.1\r\nHost: {name}\r\n\r\n"));
         assert_eq!(status_of(&answer), 200, "{name}: {answer}");
     }
-    let answer = running.ask("GET /metrics HTTP/1.1\r\nHost: prometheus.example.org:7643\r\n\r\n");
+    let answer = running.request("GET /metrics HTTP/1.1\r\nHost: prometheus.example.org:7643\r\n\r\n");
     assert_eq!(status_of(&answer), 403);
     let cure = "[admin]\n  hosts = [\"prometheus.example.org\"]\n";
     assert!(body_of(&answer).contains(cure), "it says what to set: {answer}");
@@ -369,11 +371,11 @@ fn the_address_is_handed_over_by_who_is_stopping_and_by_nobody_else() {
         let running = Running::on(&address);
         let address = running.address.clone();
         assert_eq!(neighbour(&address), Some(Neighbour { process: std::process::id() }));
-        assert!(!ask_for_address(&address, 2, None).expect("it answers"), "it serves");
+        assert!(!request_address(&address, 2, None).expect("it answers"), "it serves");
         assert!(bind(&address).is_err());
         *running.script.not_ready.lock().expect("no test panicked") =
             Some(NotReady::Draining { connections: 1 });
-        assert!(ask_for_address(&address, 2, None).expect("it answers"), "it stops");
+        assert!(request_address(&address, 2, None).expect("it answers"), "it stops");
         let given = Instant::now();
         while bind(&address).is_err() {
             assert!(given.elapsed() < Duration::from_secs(30), "it was not given up");

@@ -37,7 +37,7 @@ pub struct Message {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// The subject has no subscriber.
-    Nobody,
+    NoSubscriber,
     /// No answer came in time.
     Late(Duration),
     /// The message has more bytes than the server takes.
@@ -54,7 +54,7 @@ pub enum Fault {
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Nobody => write!(f, "no subscriber"),
+            Self::NoSubscriber => write!(f, "no subscriber"),
             Self::Late(waited) => write!(f, "no answer within {} s", waited.as_secs_f64()),
             Self::TooLarge { length, limit } => {
                 write!(f, "a message of {length} bytes, the server takes at most {limit}")
@@ -84,7 +84,7 @@ pub trait Bus: Send + Sync {
     fn limit(&self) -> usize;
 
     /// Returns true if it is connected now.
-    fn stands(&self) -> bool;
+    fn is_connected(&self) -> bool;
 
     /// Waits until it is connected, or until it is not.
     ///

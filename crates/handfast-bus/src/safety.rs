@@ -23,15 +23,15 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::bus::Bus;
-use crate::bus::nats::{Nats, Wish, place};
+use crate::bus::nats::{ConnectionSettings, Nats, place};
 use crate::{BusAddress, CHECK, Purpose, Refusal, check_fleet, fresh_id};
 
 /// Timeout for reaching a server and reading its greeting.
 const GREETING: Duration = Duration::from_secs(5);
 /// The longest greeting that is read. **Units**: bytes. A NATS server's has about 400.
-const LONGEST_GREETING: u64 = 65_536;
+const MAX_GREETING_BYTES: u64 = 65_536;
 /// The longest file with a secret. **Units**: bytes.
-const LONGEST_SECRET: u64 = 4_096;
+const MAX_SECRET_BYTES: u64 = 4_096;
 /// Time to wait for the server to reject a forbidden subject. It does so at once.
 const COMPLAINING: Duration = Duration::from_secs(2);
 /// The first version without the known ways around users and permissions (CVE-2023-47090, CVE-2025-30215).
@@ -248,7 +248,7 @@ async fn greeting(addresses: &[SocketAddr]) -> Result<Greeting, NoGreeting> {
             }
         };
         let mut line = String::new();
-        let mut reader = BufReader::new(stream.take(LONGEST_GREETING));
+        let mut reader = BufReader::new(stream.take(MAX_GREETING_BYTES));
         reader.read_line(&mut line).await.map_err(|error| NoGreeting::Io(address, error))?;
         if line.is_empty() {
             return Err(NoGreeting::Silent(address));
@@ -268,7 +268,7 @@ fn judge(place: &str, greeting: &Greeting, far: bool, purpose: Purpose) -> Resul
         (false, true) => "does not encrypt",
         (false, false) => "neither encrypts nor authenticates users",
     };
-    let (listens, cure) = match (far, greeting.is_here_alone()) {
+    let (reach, cure) = match (far, greeting.is_here_alone()) {
         (true, _) => (String::new(), purpose.set_up()),
         (false, true) => return Ok(()),
         (false, false) if greeting.host.is_empty() => {
@@ -277,7 +277,7 @@ fn judge(place: &str, greeting: &Greeting, far: bool, purpose: Purpose) -> Resul
         (false, false) => (format!("it listens on {}, ", greeting.host), purpose.listen_here()),
     };
     let what = format!(
-        "join the bus {place}: {listens}it can be reached from other machines and {lacks}; an attacker that reaches it could {}",
+        "join the bus {place}: {reach}it can be reached from other machines and {lacks}; an attacker that reaches it could {}",
         purpose.danger()
     );
     Err(Refusal::failed(what).hint(cure))
@@ -313,7 +313,7 @@ impl Inspection {
         name: &str,
         inbox: &str,
     ) -> Result<(Arc<Nats>, mpsc::Receiver<String>), Refusal> {
-        Nats::connect(Wish {
+        Nats::connect(ConnectionSettings {
             address,
             server: without_user(&self.server),
             user: self.user.clone(),
@@ -347,7 +347,7 @@ fn user(address: &BusAddress, server: &ServerAddr) -> Result<Option<(String, Str
 ///
 /// **Errors**: read(2); it is no file, such as a named pipe, for whose writer this would wait; its length.
 pub fn read_private(file: &Path) -> io::Result<(String, bool)> {
-    let text = read_text(file, LONGEST_SECRET)?;
+    let text = read_text(file, MAX_SECRET_BYTES)?;
     let metadata = fs::metadata(file)?;
     // A secret of Kubernetes belongs to root and is readable by the group of the pod.
     let private = if metadata.uid() == 0 { 0o037 } else { 0o077 };

@@ -81,7 +81,7 @@
 //!     };
 //!     if let (304, Some(stale)) = (response.status, &stale) {
 //!         let hit = cache.unchanged(stale, request, response, policy, times);
-//!         filler.look_again();
+//!         filler.restart_followers();
 //!         return Poll::Ready(Some(hit));
 //!     }
 //!     match filler.head(request, response, policy, times) {
@@ -110,8 +110,8 @@
 mod rules;
 mod store;
 
-pub use rules::answer::Answer;
 pub use rules::cache_status::{CacheStatus, Forwarded};
+pub use rules::cached_response::CachedResponse;
 pub use rules::key::{Key, forwarding};
 pub use rules::lists::unix_ms;
 pub use rules::policy::{Heuristic, Policy};

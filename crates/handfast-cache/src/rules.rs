@@ -10,7 +10,7 @@
 //! | which requests a stored response is for | `rules/vary.rs` |
 //! | whether it may be used | `rules/reuse.rs` |
 //! | conditional requests to the origin; 304; HEAD; invalidation | `rules/validate.rs` |
-//! | what the client receives: whole, part, 304 | `rules/answer.rs` |
+//! | what the client receives: whole, part, 304 | `rules/cached_response.rs` |
 //! | `Cache-Control`, `CDN-Cache-Control` | `rules/directives.rs` |
 //! | `Cache-Status` | `rules/cache_status.rs` |
 //! | lists and dates | `rules/lists.rs` |
@@ -23,7 +23,7 @@ pub(crate) mod vary;
 pub(crate) mod stored;
 pub(crate) mod reuse;
 pub(crate) mod validate;
-pub(crate) mod answer;
+pub(crate) mod cached_response;
 pub(crate) mod cache_status;
 #[cfg(test)]
 pub(crate) mod tests;

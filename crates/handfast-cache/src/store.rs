@@ -13,7 +13,7 @@
 //! | index in memory; order of eviction | `store/index.rs`, `store/shared.rs` |
 //! | files and their format | `store/folder.rs`, `store/head_file.rs`, `store/file.rs` |
 //! | threads and locks | `store/pool.rs`, `store/lock.rs` |
-//! | counters, disk errors | `store/counters.rs`, `store/trouble.rs` |
+//! | counters, disk errors | `store/counters.rs`, `store/disk_errors.rs` |
 //! | settings | `store/settings.rs` |
 
 pub(crate) mod lock;
@@ -21,7 +21,7 @@ pub(crate) mod settings;
 pub(crate) mod folder;
 pub(crate) mod head_file;
 pub(crate) mod counters;
-pub(crate) mod trouble;
+pub(crate) mod disk_errors;
 pub(crate) mod pool;
 pub(crate) mod file;
 pub(crate) mod fill;

@@ -27,7 +27,7 @@ pub(crate) use effects::{
 };
 
 /// The number of addresses of one port that are compared with each other; this bounds the cost.
-const MOST_COMPARED: usize = 500;
+const MAX_COMPARED_ADDRESSES: usize = 500;
 
 /// `[process]`
 pub(crate) fn process(section: &Table<'_>, process: &Process) {
@@ -152,7 +152,7 @@ impl Listeners {
             Address::Ip(address) if address.port() == 0 => {}
             Address::Ip(address) => {
                 let others = self.by_port.entry(address.port()).or_default();
-                for (other, first) in others.iter().take(MOST_COMPARED) {
+                for (other, first) in others.iter().take(MAX_COMPARED_ADDRESSES) {
                     if address == other {
                         section.reading().error(span, twice(first));
                         break;

@@ -226,7 +226,7 @@ fn tickets(tickets: &Tickets) -> String {
 
 fn check(check: &Check) -> String {
     let Check { kind, interval, timeout, rise, fall, port, .. } = check;
-    let asks = match kind {
+    let request = match kind {
         CheckKind::Tcp => "opens a connection to each backend".to_owned(),
         CheckKind::Tls => "shakes hands with each backend over TLS".to_owned(),
         CheckKind::Http { path, .. } => format!("asks each backend for {path} over HTTP"),
@@ -237,7 +237,7 @@ fn check(check: &Check) -> String {
     };
     let port = port.map(|port| format!(" at port {port}")).unwrap_or_default();
     format!(
-        "{asks}{port} every {} and waits {} for it; uses none that failed {} in a row, until {} in a row passed",
+        "{request}{port} every {} and waits {} for it; uses none that failed {} in a row, until {} in a row passed",
         duration::written(*interval),
         duration::written(*timeout),
         counted((*fall).into(), "time"),
@@ -275,12 +275,12 @@ fn rule(rule: &ServiceRule, uses_backends: bool) -> String {
     }
     let named = |name: &String| if name == ANY_NAME { "every other name".to_owned() } else { name.clone() };
     let (names, protocols) = (list(rule.names.iter().map(named)), list(&rule.client_alpn));
-    let who = match (rule.names.is_empty(), rule.client_alpn.is_empty()) {
+    let subject = match (rule.names.is_empty(), rule.client_alpn.is_empty()) {
         (false, true) => names,
         (true, _) => format!("clients that offer {protocols}"),
         (false, false) => format!("{names} if the client offers {protocols}"),
     };
-    format!("for {who} it {}", parts.join("; it "))
+    format!("for {subject} it {}", parts.join("; it "))
 }
 
 fn proxy_headers(headers: &ProxyProtocol) -> Vec<String> {

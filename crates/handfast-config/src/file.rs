@@ -255,23 +255,22 @@ fn service(
     let takes_none = route::is_without_backend(section, http, routes.as_deref());
     let mut tls = tls(section, root, &around, clients::terminate(clients, written));
     acme::order(section, acme, (written, routes.as_deref()), &mut tls);
-    let asked = starttls::starttls(section, clients);
+    let starttls = starttls::starttls(section, clients);
     if let Some(Some(tls)) = &mut tls {
-        starttls::fit(section, (asked.as_ref(), around.backend_tls), written, tls);
+        starttls::fit(section, (starttls.as_ref(), around.backend_tls), written, tls);
     }
-    let asked_of_clients = || {
+    let client_settings = || {
         let of_service = tls.iter().flatten().map(|tls| &tls.client_certificates);
         of_service.chain(written.iter().filter_map(|rule| rule.client_certificates.as_ref()))
     };
-    let fails_elsewhere = asked_of_clients().any(|asked| asked.failed_to().is_some());
-    starttls::fit_backends(section, asked.as_ref(), around.backend_tls, written, fails_elsewhere);
+    let fails_elsewhere = client_settings().any(|settings| settings.failed_to().is_some());
+    starttls::fit_backends(section, starttls.as_ref(), around.backend_tls, written, fails_elsewhere);
     let listen_mode = section.optional(&keys::LISTEN_MODE);
     let balance = section.or_default(&keys::BALANCE);
     let slow_start = section.or_default(&keys::SLOW_START);
     let of_rules = written.iter().filter_map(|rule| rule.backends.as_ref());
     let of_routes = routes.iter().flatten().filter_map(RequestRoute::backends);
-    let others =
-        of_rules.chain(of_routes).chain(asked_of_clients().filter_map(ClientCertificates::failed_to));
+    let others = of_rules.chain(of_routes).chain(client_settings().filter_map(ClientCertificates::failed_to));
     let of_service = around.backends.iter().map(|backend| &backend.value);
     let targets: Vec<&Target> =
         of_service.chain(others.flat_map(|list| list.iter())).map(|backend| &backend.target).collect();
@@ -282,8 +281,8 @@ fn service(
     let source = source::source(section, &dialled, process.user.as_deref());
 
     check::balance(section, around.backends, balance, slow_start);
-    let asks = asked_of_clients().any(|asked| asked.checks().is_some());
-    let proxy_protocol = proxy_protocol(section, around.listen, asks);
+    let requests_certificates = client_settings().any(|asked| asked.checks().is_some());
+    let proxy_protocol = proxy_protocol(section, around.listen, requests_certificates);
     // Whether who is at standard input has one is not known before.
     let have_addresses = listen.is_none()
         || only_client == Some(Some(OnlyClient::Stdin))
@@ -318,7 +317,7 @@ fn service(
         balance,
         source: source?,
         slow_start,
-        starttls: asked,
+        starttls,
         check: checks?,
         missing_close_notify: section.or_default(&keys::MISSING_CLOSE_NOTIFY),
         proxy_protocol,

@@ -49,8 +49,8 @@ impl Named {
         }
         for checks in &self.authorities {
             // The demand on clients does not change what the file holds.
-            let wanted = checks.wanted(Demand::Require, &loaded.lists);
-            findings.extend(client_certificates::load_all(&wanted, &KnownLists::default(), now).findings);
+            let settings = checks.tls_settings(Demand::Require, &loaded.lists);
+            findings.extend(client_certificates::load_all(&settings, &KnownLists::default(), now).findings);
         }
         for file in &self.trusted {
             findings.extend(client::load_trust(file, &loaded.lists, now).findings);

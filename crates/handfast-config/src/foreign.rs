@@ -10,7 +10,7 @@ use super::problem::{Fault, Place, Problem};
 use super::reading::Reading;
 
 /// The weight of matching lines that identifies another program's file.
-const ENOUGH: usize = 2;
+const MIN_WEIGHT: usize = 2;
 /// Lines that are looked at; a configuration shows its kind early.
 const LOOKED_AT: usize = 500;
 
@@ -78,7 +78,7 @@ pub(crate) fn file(text: &str, reading: &Reading<'_>) -> Option<Problem> {
         return None;
     }
     let marks = |program: &&Program| lines().map(program.weight).sum::<usize>();
-    let program = PROGRAMS.iter().rev().max_by_key(marks).filter(|program| marks(program) >= ENOUGH)?;
+    let program = PROGRAMS.iter().rev().max_by_key(marks).filter(|program| marks(program) >= MIN_WEIGHT)?;
     let first = text.lines().find(|line| (program.weight)(line.trim()) > 0).unwrap_or_default();
     let start = first.as_ptr() as usize - text.as_ptr() as usize;
     let fault = Fault::new(format!("this is a configuration for {}, not for Handfast", program.name));
@@ -143,11 +143,11 @@ fn is_haproxy(line: &str) -> bool {
     let alone = ["global", "defaults", "daemon"].contains(&line);
     let word = first_word(line);
     let rest = line[word.len()..].trim_start();
-    let says = has_word(WORDS, word)
+    let has_word_of_it = has_word(WORDS, word)
         && !rest.is_empty()
         && !rest.starts_with(['=', '{'])
         && !line.ends_with([';', '{']);
-    alone || says
+    alone || has_word_of_it
 }
 
 /// Key and value of a line with `=`.
@@ -188,7 +188,7 @@ fn is_yaml(line: &str) -> bool {
 fn json(line: &str) -> usize {
     let starts = |beginning: &str| line.starts_with(beginning) && line.contains("\":");
     if starts("{") || starts("[{") {
-        return ENOUGH;
+        return MIN_WEIGHT;
     }
     usize::from(line == "{" || starts("\""))
 }
@@ -203,7 +203,7 @@ fn caddy(line: &str) -> usize {
     }
     let is_address = line.ends_with('{') && word.contains(['.', ':']) && !line.contains(['=', '"']);
     match has_word(ALONE, word) {
-        true => ENOUGH,
+        true => MIN_WEIGHT,
         false => usize::from(is_address || has_word(SHARED, word)),
     }
 }
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_for_another_program_is_said_to_be_that() {
+    fn a_file_for_another_program_is_reported_as_such() {
         let table = [
             (
                 "nginx",
@@ -259,10 +259,10 @@ mod tests {
         for (program, line, text) in table {
             let first = if program == "nginx" { 2 } else { line };
             let expected = format!("this is a configuration for {program}, not for Handfast");
-            let said = problems(text);
-            assert_eq!(said.len(), 1, "{program}: {said:?}");
-            assert!(said[0].0 == line || said[0].0 == first, "{program}: {said:?}");
-            assert_eq!(said[0].1, expected);
+            let found = problems(text);
+            assert_eq!(found.len(), 1, "{program}: {found:?}");
+            assert!(found[0].0 == line || found[0].0 == first, "{program}: {found:?}");
+            assert_eq!(found[0].1, expected);
         }
     }
 
@@ -295,8 +295,8 @@ mod tests {
             "[limits]\nidle = 10s\n",
             "[process]\nthreads = 4;\nuser = \"a\";\n",
         ] {
-            let said = problems(text);
-            assert!(said.iter().all(|(_, what)| !what.contains("configuration for")), "{text}: {said:?}");
+            let found = problems(text);
+            assert!(found.iter().all(|(_, what)| !what.contains("configuration for")), "{text}: {found:?}");
         }
     }
 }

@@ -27,13 +27,13 @@ const SECRET_FILES: [&str; 6] = ["key", "key-file", "eab-key-file", "secret", "c
 /// Keys whose value is sent to a backend, perhaps with a password in it.
 const SENT: [&str; 1] = ["send"];
 /// Bytes of an unknown key that is shown.
-const LONGEST_KEY: usize = 32;
+const MAX_SHOWN_KEY_BYTES: usize = 32;
 /// Bytes of a word without a space or point that is shown: longer ones may be keys.
-const LONGEST_RUN: usize = 31;
+const MAX_SHOWN_RUN_BYTES: usize = 31;
 /// Unknown keys that are compared with the known ones: each takes some 20 µs, and a file may have a million.
-const MOST_COMPARISONS: usize = 500;
+const MAX_COMPARISONS: usize = 500;
 /// Hidden parts of the lines of a message that are looked for in it.
-const MOST_PARTS: usize = 200;
+const MAX_HIDDEN_PARTS: usize = 200;
 /// Replacement for a hidden part.
 const MASK: &str = "***";
 
@@ -54,7 +54,7 @@ impl Hidden {
             shown: Shown::Nothing,
             outer: Shown::Nothing,
             has_key: false,
-            comparisons: MOST_COMPARISONS,
+            comparisons: MAX_COMPARISONS,
         };
         let mut start = 0;
         for line in text.split_inclusive('\n') {
@@ -83,7 +83,7 @@ impl Hidden {
         let last = text[end..].find('\n').map_or(text.len(), |newline| end + newline);
         let from = self.0.partition_point(|range| range.end <= first);
         let near = &self.0[from..from + self.0[from..].partition_point(|range| range.start < last)];
-        if near.len() > MOST_PARTS {
+        if near.len() > MAX_HIDDEN_PARTS {
             return "nothing of this line can be shown".to_owned();
         }
         near.iter().fold(message.to_owned(), |message, range| without(&message, &text[range.clone()]))
@@ -92,17 +92,17 @@ impl Hidden {
 
 /// A message without a hidden text, which may be cut in it.
 fn without(message: &str, hidden: &str) -> String {
-    const LEAST: usize = 4;
+    const MIN_BYTES: usize = 4;
     /// Bytes in common that are no accident.
     const CERTAIN: usize = 12;
-    if hidden.chars().count() < LEAST {
+    if hidden.chars().count() < MIN_BYTES {
         let quoted = |quote: char| (format!("{quote}{hidden}{quote}"), format!("{quote}{MASK}{quote}"));
         return ['`', '"', '\''].into_iter().fold(message.to_owned(), |message, quote| {
             let (from, to) = quoted(quote);
             message.replace(&from, &to)
         });
     }
-    let head = &hidden[..hidden.char_indices().nth(LEAST).map_or(hidden.len(), |(end, _)| end)];
+    let head = &hidden[..hidden.char_indices().nth(MIN_BYTES).map_or(hidden.len(), |(end, _)| end)];
     let (mut clean, mut rest) = (String::new(), message);
     while let Some(at) = rest.find(head) {
         let same = rest[at..].chars().zip(hidden.chars()).take_while(|(here, there)| here == there);
@@ -329,7 +329,7 @@ impl Scan<'_> {
         }
         let is_run = |character: char| character.is_ascii_alphanumeric() || "+/=_".contains(character);
         let runs = value.split(|character| !is_run(character));
-        if !value.starts_with('/') && runs.into_iter().any(|run| run.len() > LONGEST_RUN) {
+        if !value.starts_with('/') && runs.into_iter().any(|run| run.len() > MAX_SHOWN_RUN_BYTES) {
             self.hide(range);
         }
     }
@@ -388,7 +388,7 @@ fn is_secret(key: &str) -> bool {
 
 /// Returns true for an unknown key that is shown.
 fn is_plain(key: &str) -> bool {
-    key.len() <= LONGEST_KEY
+    key.len() <= MAX_SHOWN_KEY_BYTES
         && key.bytes().all(|byte| byte.is_ascii_lowercase() || matches!(byte, b'-' | b'_'))
 }
 

@@ -14,7 +14,7 @@ use super::problem::{Fault, Place, Problem, Severity, sort_by_place};
 use super::schema::Section;
 
 /// Problems beyond this many are dropped: a hostile file must not cost memory.
-const MOST_PROBLEMS: usize = 200;
+const MAX_PROBLEMS: usize = 200;
 
 /// One reading of one file: the text, which paths are folders, and the problems found so far.
 pub(crate) struct Reading<'r> {
@@ -106,7 +106,7 @@ impl<'r> Reading<'r> {
         let mut problems = list.borrow_mut();
         let problem = Problem { severity, ..self.problem(span, fault) };
         // A section is opened by each check that needs it, and has its problems once.
-        if problems.len() < MOST_PROBLEMS && !problems.contains(&problem) {
+        if problems.len() < MAX_PROBLEMS && !problems.contains(&problem) {
             problems.push(problem);
         }
     }

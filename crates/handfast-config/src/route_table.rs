@@ -255,7 +255,7 @@ mod tests {
         for (route, protocol) in protocols("rule", 1_000).into_iter().enumerate() {
             candidates.add(Candidate { route, reason: "".into() }, std::iter::once(protocol));
         }
-        let offered = protocols("rulf", handfast_wire::client_hello::MOST_PROTOCOLS);
+        let offered = protocols("rulf", handfast_wire::client_hello::MAX_PROTOCOLS);
         COMPARED.set(0);
         assert!(candidates.first(offered.iter()).is_none());
         // A node of the tree has up to 11 entries, and four levels hold 1,000.

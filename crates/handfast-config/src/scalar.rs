@@ -198,7 +198,7 @@ fn labels(name: &str) -> Result<(), String> {
 }
 
 /// A name as a client can ask for it (SNI), in lower case; `None` for an address, a wildcard, a URL.
-pub(crate) fn asked_name(text: &str) -> Option<String> {
+pub(crate) fn sni_name(text: &str) -> Option<String> {
     let name = name_pattern(text.strip_suffix('.').unwrap_or(text)).ok()?;
     (!name.contains('*')).then_some(name)
 }

@@ -100,8 +100,8 @@ impl ConfigSource {
             Self::Flags(flags) => (None, from_flags(flags)),
             Self::Embedded(ca_file) => (None, Ok((Config::embedded(ca_file.clone()), Vec::new()))),
             Self::Converted(ConvertedConfig { file, convert }) => {
-                let (text, said) = convert(file, read).map_err(|problems| ReadError { problems })?;
-                notes = said;
+                let (text, messages) = convert(file, read).map_err(|problems| ReadError { problems })?;
+                notes = messages;
                 // Lines are those of the converted text, which the other program's file does not have. Paths start from its folder.
                 let name = format!("{}, as imported", file.file_name().unwrap_or_default().display());
                 let name = file.with_file_name(name);

@@ -13,14 +13,14 @@ use super::problem::{Fault, shortened};
 use super::reading::Reading;
 
 /// Maximum number of times that a text is parsed again without the lines with syntax errors. Each round finds at least one of them.
-const MOST_ROUNDS: usize = 16;
+const MAX_ROUNDS: usize = 16;
 
 /// The text with every line that has a slip blanked out, places unchanged; `None` when there are too many.
 ///
 /// The slips are noted in the reading.
 pub(crate) fn without_slips<'r>(reading: &Reading<'r>) -> Option<Cow<'r, str>> {
     let mut text = Cow::Borrowed(reading.text());
-    for _ in 0..MOST_ROUNDS {
+    for _ in 0..MAX_ROUNDS {
         let (tree, errors) = DeTable::parse_recoverable(&text);
         if errors.is_empty() {
             drop(tree);

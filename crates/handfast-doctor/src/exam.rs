@@ -36,7 +36,7 @@ use crate::sockets;
 
 /// The settings of an examination.
 #[derive(Clone, Debug)]
-pub struct Wanted {
+pub struct ExamSettings {
     /// The machine.
     pub machine: Machine,
     /// Time for which the kernel's counters are watched.
@@ -48,14 +48,14 @@ pub struct Wanted {
 /// Examines a machine.
 ///
 /// **Cost**: the interval, and about a quarter of a second for the generators.
-pub fn examine(wanted: &Wanted) -> Report {
-    let machine = &wanted.machine;
+pub fn examine(options: &ExamSettings) -> Report {
+    let machine = &options.machine;
     let before = Counters::read(machine);
     let begun = Instant::now();
     let mut report =
-        Report::new(&wanted.program, Utc::of(SystemTime::now()).to_seconds().to_string(), subject(machine));
-    random::look(machine, &mut report);
-    wait_until(begun + wanted.interval);
+        Report::new(&options.program, Utc::of(SystemTime::now()).to_seconds().to_string(), subject(machine));
+    random::examine(machine, &mut report);
+    wait_until(begun + options.interval);
     let mut exam = Exam {
         machine,
         before,
@@ -69,11 +69,11 @@ pub fn examine(wanted: &Wanted) -> Report {
         Ok(sockets) => exam.sockets = Some(sockets),
         Err(error) => exam.report.not_seen("TCP sockets (source ports, accept queues)", error.to_string()),
     }
-    ports::look(&mut exam);
-    queues::look(&mut exam);
-    files::look(&mut exam);
-    memory::look(&mut exam);
-    processor::look(&mut exam);
+    ports::examine(&mut exam);
+    queues::examine(&mut exam);
+    files::examine(&mut exam);
+    memory::examine(&mut exam);
+    processor::examine(&mut exam);
     if machine.is_container() {
         let why = "this is a container: limits of the host and of other containers are not visible, and some \
                    settings can be changed on the host only";

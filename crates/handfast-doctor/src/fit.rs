@@ -47,7 +47,7 @@ struct Bound {
 /// Reports which demands of a configuration do not fit, and which resource runs out first.
 ///
 /// **Cost**: a few small files.
-pub fn look(machine: &Machine, demand: &Demand, report: &mut Report) {
+pub fn report_shortages(machine: &Machine, demand: &Demand, report: &mut Report) {
     let mut bounds = Vec::new();
     bounds.extend(files(machine, demand, report));
     for group in &demand.groups {
@@ -56,10 +56,11 @@ pub fn look(machine: &Machine, demand: &Demand, report: &mut Report) {
     bounds.extend(tracking(machine, demand, report));
     bounds.extend(memory(machine, demand, report));
     threads(machine, demand, report);
-    let wanted = demand
-        .connections
-        .map_or("as many connections as the files allow".to_owned(), |wanted| counted(wanted, "connection"));
-    report.fact("wanted", format!("{wanted} (process.max-connections)"));
+    let required =
+        demand.connections.map_or("as many connections as the files allow".to_owned(), |required| {
+            counted(required, "connection")
+        });
+    report.fact("wanted", format!("{required} (process.max-connections)"));
     if let Some(first) = bounds.into_iter().min_by_key(|bound| bound.most) {
         report.fact(
             "gives out first",
@@ -75,16 +76,19 @@ fn files(machine: &Machine, demand: &Demand, report: &mut Report) -> Option<Boun
     };
     let most = connections(hard);
     let arithmetic = format!("open files, of which each takes two: {} by the hard limit", words(hard));
-    if let Some(wanted) = demand.connections.filter(|wanted| *wanted > most) {
-        let needed = wanted * FILES + FILES_BESIDE;
-        let title =
-            format!("{} are wanted, and the open files allow {}", counted(wanted, "connection"), count(most));
+    if let Some(required) = demand.connections.filter(|connections| *connections > most) {
+        let needed = required * FILES + FILES_BESIDE;
+        let title = format!(
+            "{} are wanted, and the open files allow {}",
+            counted(required, "connection"),
+            count(most)
+        );
         let consequence = "the proxy refuses to start with this configuration";
         report.find(
             Finding::critical("open-files", title, consequence)
                 .because(format!(
                     "{} × {FILES} descriptors + {FILES_BESIDE} for everything else = {} > {}",
-                    count(wanted),
+                    count(required),
                     count(needed),
                     words(hard)
                 ))
@@ -113,17 +117,17 @@ fn ports(machine: &Machine, demand: &Demand, group: &Group, report: &mut Report)
         counted(destinations, "backend"),
         count(most)
     );
-    let wanted = group.connections.into_iter().chain(demand.connections).min();
-    if let Some(wanted) = wanted.filter(|wanted| *wanted > most) {
+    let required = group.connections.into_iter().chain(demand.connections).min();
+    if let Some(required) = required.filter(|connections| *connections > most) {
         let title = format!(
             "{}: up to {} are wanted, and its source ports allow {}",
             group.name,
-            counted(wanted, "connection"),
+            counted(required, "connection"),
             count(most)
         );
         let consequence =
             "beyond that connect fails with EADDRNOTAVAIL, and clients are reset (cause out-of-ports)";
-        let needed = wanted.div_ceil(usable.saturating_mul(destinations).max(1));
+        let needed = required.div_ceil(usable.saturating_mul(destinations).max(1));
         report.find(
             Finding::warning("source-ports", title, consequence)
                 .because(arithmetic.clone())
@@ -138,10 +142,10 @@ fn tracking(machine: &Machine, demand: &Demand, report: &mut Report) -> Option<B
     let table = machine.number("net.netfilter.nf_conntrack_max")?;
     let most = table / TRACKED;
     let arithmetic = format!("connection tracking: {} entries / {TRACKED}, if it tracks them", count(table));
-    if let Some(wanted) = demand.connections.filter(|wanted| *wanted > most) {
+    if let Some(required) = demand.connections.filter(|connections| *connections > most) {
         let title = format!(
             "{} are wanted, and connection tracking holds {}",
-            counted(wanted, "connection"),
+            counted(required, "connection"),
             count(most)
         );
         let consequence = "when the table is full, packets of new connections are dropped, which looks like packet loss on the network";
@@ -149,11 +153,11 @@ fn tracking(machine: &Machine, demand: &Demand, report: &mut Report) -> Option<B
             Finding::warning("conntrack", title, consequence)
                 .because(format!(
                     "{} × {TRACKED} = {} > {}",
-                    count(wanted),
-                    count(wanted * TRACKED),
+                    count(required),
+                    count(required * TRACKED),
                     count(table)
                 ))
-                .change(format!("sysctl -w net.netfilter.nf_conntrack_max={}", wanted * TRACKED * 2)),
+                .change(format!("sysctl -w net.netfilter.nf_conntrack_max={}", required * TRACKED * 2)),
         );
     }
     Some(Bound { most, arithmetic })
@@ -165,11 +169,11 @@ fn memory(machine: &Machine, demand: &Demand, report: &mut Report) -> Option<Bou
     let most = idle.connections(total);
     let sum =
         |number: &str| format!("{} + {number} × {} B ({})", bytes(idle.once), count(idle.each), idle.source);
-    if let Some(wanted) = demand.connections.filter(|wanted| *wanted > most) {
+    if let Some(required) = demand.connections.filter(|connections| *connections > most) {
         let title = format!(
             "{} are wanted, and need {} of {} while they are idle",
-            counted(wanted, "connection"),
-            bytes(idle.bytes(wanted)),
+            counted(required, "connection"),
+            bytes(idle.bytes(required)),
             bytes(total)
         );
         let consequence =
@@ -177,10 +181,10 @@ fn memory(machine: &Machine, demand: &Demand, report: &mut Report) -> Option<Bou
         let finding = Finding::warning("memory", title, consequence);
         report.find(
             finding
-                .because(sum(&count(wanted)))
+                .because(sum(&count(required)))
                 .change("set process.max-connections lower, or more memory")
                 .change(format!(
-                    "handfast doctor size --open {wanted}   (with the kernel's memory for sockets, measured)"
+                    "handfast doctor size --open {required}   (with the kernel's memory for sockets, measured)"
                 )),
         );
     }
@@ -210,11 +214,11 @@ mod tests {
     use super::*;
     use crate::exam::testing::Planted;
 
-    fn looked(connections: Option<u64>, threads: Option<u64>, group: Group) -> Report {
+    fn examined(connections: Option<u64>, threads: Option<u64>, group: Group) -> Report {
         let planted = Planted::healthy();
         let mut report = Report::new("", String::new(), String::new());
         let demand = Demand { threads, connections, backend_tls: false, groups: vec![group] };
-        look(&planted.machine(), &demand, &mut report);
+        report_shortages(&planted.machine(), &demand, &mut report);
         report
     }
 
@@ -229,35 +233,35 @@ mod tests {
 
     #[test]
     fn what_fits_is_no_finding_and_says_what_gives_out_first() {
-        let report = looked(Some(20_000), Some(2), group(1, 1, None));
+        let report = examined(Some(20_000), Some(2), group(1, 1, None));
         assert_eq!(report.findings, []);
         let first = &report.facts.iter().find(|fact| fact.name == "gives out first").expect("the fact").value;
         let words = "at 28,232 connections: source ports of service web: 28,232 source ports × 1 source address × 1 backend = 28,232";
         assert_eq!(first, words);
         // Nothing is configured, so nothing is missing.
-        assert_eq!(looked(None, None, group(1, 1, None)).findings, []);
-        assert_eq!(looked(Some(100_000), None, group(1, 0, None)).findings, [], "clients' own addresses");
+        assert_eq!(examined(None, None, group(1, 1, None)).findings, []);
+        assert_eq!(examined(Some(100_000), None, group(1, 0, None)).findings, [], "clients' own addresses");
     }
 
     #[test]
     fn what_is_written_and_cannot_be_had_is_found() {
-        assert_eq!(topics(&looked(Some(50_000), None, group(1, 1, None))), ["source-ports"]);
-        assert_eq!(topics(&looked(Some(50_000), None, group(2, 1, None))), [""; 0]);
-        assert_eq!(topics(&looked(Some(50_000), None, group(1, 2, None))), [""; 0]);
-        assert_eq!(topics(&looked(Some(50_000), None, group(1, 1, Some(1_000)))), [""; 0]);
-        assert_eq!(topics(&looked(Some(200_000), None, group(9, 1, None))), ["conntrack"]);
-        assert_eq!(topics(&looked(Some(300_000), None, group(90, 1, None))), ["open-files", "conntrack"]);
+        assert_eq!(topics(&examined(Some(50_000), None, group(1, 1, None))), ["source-ports"]);
+        assert_eq!(topics(&examined(Some(50_000), None, group(2, 1, None))), [""; 0]);
+        assert_eq!(topics(&examined(Some(50_000), None, group(1, 2, None))), [""; 0]);
+        assert_eq!(topics(&examined(Some(50_000), None, group(1, 1, Some(1_000)))), [""; 0]);
+        assert_eq!(topics(&examined(Some(200_000), None, group(9, 1, None))), ["conntrack"]);
+        assert_eq!(topics(&examined(Some(300_000), None, group(90, 1, None))), ["open-files", "conntrack"]);
         assert_eq!(
-            topics(&looked(Some(5_000_000), None, group(900, 1, None))),
+            topics(&examined(Some(5_000_000), None, group(900, 1, None))),
             ["open-files", "conntrack", "memory"]
         );
         assert_eq!(
-            topics(&looked(Some(3_000_000), None, group(900, 1, None))),
+            topics(&examined(Some(3_000_000), None, group(900, 1, None))),
             ["open-files", "conntrack"],
             "10 of 15.6 GiB"
         );
-        assert_eq!(topics(&looked(None, Some(8), group(1, 1, None))), ["threads"]);
-        let report = looked(Some(50_000), None, group(1, 1, None));
+        assert_eq!(topics(&examined(None, Some(8), group(1, 1, None))), ["threads"]);
+        let report = examined(Some(50_000), None, group(1, 1, None));
         assert_eq!(report.findings[0].change[0], "source = [ … ]   with 2 addresses of this machine");
     }
 }

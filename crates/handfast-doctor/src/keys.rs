@@ -20,12 +20,12 @@ use handfast_tls::{Finding as Seen, Reason, Severity as Badness};
 use crate::report::{Finding, Report, Severity};
 
 /// Timeout for connecting to an address of a server, and for a handshake with it.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 /// Folder of the lists of Debian's package openssl-blacklist.
 const USUAL_LISTS: &str = "/usr/share/openssl-blacklist";
 /// The settings of an examination.
 #[derive(Clone, Debug)]
-pub struct Wanted {
+pub struct KeyExamSettings {
     /// Files, folders, and servers as `HOST:PORT`.
     pub what: Vec<String>,
     /// Lists of compromised keys.
@@ -45,20 +45,20 @@ pub struct WrongUse(pub Vec<String>);
 /// **Errors**: something that is neither a file, a folder nor `HOST:PORT`; a list that cannot be used.
 ///
 /// **Cost**: a millisecond for each key; up to ten seconds for each server.
-pub fn examine(wanted: &Wanted) -> Result<Report, WrongUse> {
+pub fn examine(settings: &KeyExamSettings) -> Result<Report, WrongUse> {
     let now = SystemTime::now();
-    let subject = match wanted.what.len() {
-        1 => format!("keys and certificates of {}", wanted.what[0]),
+    let subject = match settings.what.len() {
+        1 => format!("keys and certificates of {}", settings.what[0]),
         many => format!("keys and certificates of {}", counted(many as u64, "place")),
     };
-    let mut report = Report::new(&wanted.program, Utc::of(now).to_seconds().to_string(), subject);
-    let lists = lists(wanted, &mut report)?;
-    let targets = wanted.what.iter().map(|text| Target::of(text));
+    let mut report = Report::new(&settings.program, Utc::of(now).to_seconds().to_string(), subject);
+    let lists = lists(settings, &mut report)?;
+    let targets = settings.what.iter().map(|text| Target::of(text));
     let (targets, wrong): (Vec<_>, Vec<_>) = targets.partition(Result::is_ok);
     if !wrong.is_empty() {
         return Err(WrongUse(wrong.into_iter().filter_map(Result::err).collect()));
     }
-    let inspection = Inspection { known_keys: &lists, now, days: wanted.days };
+    let inspection = Inspection { known_keys: &lists, now, days: settings.days };
     let mut seen = Inspected::default();
     for target in targets.into_iter().flatten() {
         match target {
@@ -67,7 +67,7 @@ pub fn examine(wanted: &Wanted) -> Result<Report, WrongUse> {
         }
     }
     inspection.compare(&mut seen);
-    tell(seen, &mut report);
+    report_findings(seen, &mut report);
     report.sort();
     Ok(report)
 }
@@ -98,8 +98,8 @@ impl Target {
 }
 
 /// The given lists, and those that Debian's package installs.
-fn lists(wanted: &Wanted, report: &mut Report) -> Result<std::sync::Arc<Lists>, WrongUse> {
-    let mut files = wanted.lists.clone();
+fn lists(settings: &KeyExamSettings, report: &mut Report) -> Result<std::sync::Arc<Lists>, WrongUse> {
+    let mut files = settings.lists.clone();
     let usual = std::fs::read_dir(USUAL_LISTS).into_iter().flatten().flatten().map(|entry| entry.path());
     files.extend(usual.filter(|path| {
         path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"blacklist."))
@@ -168,7 +168,7 @@ fn presented(host: &str, port: u16) -> Result<Vec<Vec<u8>>, Unreached> {
     let client = Client::new(&settings, host).map_err(Failed::session)?;
     let hello = Hello::new(&client, false, &[])?;
     let mut line = dial(host, port)?;
-    let end = Moment::now() + PATIENCE;
+    let end = Moment::now() + TIMEOUT;
     line.send(hello.bytes.filled(), end)?;
     let mut connection = Connection::new(line, Some(hello.session));
     let shaken = connection.shake(end);
@@ -186,7 +186,7 @@ fn presented(host: &str, port: u16) -> Result<Vec<Vec<u8>>, Unreached> {
 fn dial(host: &str, port: u16) -> Result<Line, Unreached> {
     let mut last = Unreached::Resolve(io::Error::other("the name has no address"));
     for address in (host, port).to_socket_addrs().map_err(Unreached::Resolve)? {
-        match Line::connect(address, Moment::now() + PATIENCE) {
+        match Line::connect(address, Moment::now() + TIMEOUT) {
             Ok(line) => return Ok(line),
             Err(failed) => last = failed.into(),
         }
@@ -194,7 +194,7 @@ fn dial(host: &str, port: u16) -> Result<Line, Unreached> {
     Err(last)
 }
 
-fn tell(seen: Inspected, report: &mut Report) {
+fn report_findings(seen: Inspected, report: &mut Report) {
     let looked = format!(
         "{} and {} in {}",
         counted(seen.certificates as u64, "certificate"),

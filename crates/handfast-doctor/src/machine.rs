@@ -8,7 +8,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 /// Longest file that is read; /proc/net/tcp with 100,000 sockets is 15 MB.
-const LONGEST: u64 = 256 << 20;
+const MAX_FILE_BYTES: u64 = 256 << 20;
 
 /// A machine, or a folder that imitates one.
 #[derive(Clone, Debug)]
@@ -42,7 +42,7 @@ impl Machine {
     /// **Errors**: open(2), read(2).
     pub fn read(&self, path: &str) -> io::Result<String> {
         let mut bytes = Vec::new();
-        File::open(self.path(path))?.take(LONGEST).read_to_end(&mut bytes)?;
+        File::open(self.path(path))?.take(MAX_FILE_BYTES).read_to_end(&mut bytes)?;
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 

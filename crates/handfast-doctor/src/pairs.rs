@@ -19,7 +19,7 @@ use serde::Serialize;
 use crate::machine::{Machine, field};
 
 /// Timeout of one step of a pair, on loopback.
-const PATIENCE: Duration = Duration::from_secs(2);
+const STEP_TIMEOUT: Duration = Duration::from_secs(2);
 /// Descriptors that the process needs beside pairs.
 const OTHERS: u64 = 64;
 /// Bytes of a page; what /proc counts slabs and TCP's memory in.
@@ -28,7 +28,7 @@ const PAGE: f64 = 4096.0;
 const ONE_FOR: f64 = 2.0;
 
 /// Two TCP sockets take more. Less means that the kernel gave memory that was free in its caches, after other connections had ended.
-const LEAST_BYTES: u64 = 2_000;
+const MIN_PAIR_BYTES: u64 = 2_000;
 /// Measurements, each with further pairs beside the ones before, until those caches have none left.
 const ATTEMPTS: u64 = 8;
 
@@ -69,11 +69,11 @@ pub type Unseen = (&'static str, String);
 /// Opens pairs, reads, and closes them by reset, so that none stays in TIME_WAIT.
 ///
 /// **Errors**: no loopback, no descriptors for a hundred pairs. **Cost**: some 40 µs for each pair.
-pub fn measure(machine: &Machine, wanted: u64) -> io::Result<(Pairs, Vec<Unseen>)> {
+pub fn measure(machine: &Machine, required: u64) -> io::Result<(Pairs, Vec<Unseen>)> {
     let files = raise_file_limit().map_or(1024, |limit| limit.now);
     let most = files.saturating_sub(OTHERS) / 2;
-    let pairs = wanted.min(most);
-    if pairs < wanted.min(100) {
+    let pairs = required.min(most);
+    if pairs < required.min(100) {
         return Err(io::Error::other(format!("the limit on open files, {files}, leaves {pairs} pairs")));
     }
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
@@ -92,7 +92,7 @@ pub fn measure(machine: &Machine, wanted: u64) -> io::Result<(Pairs, Vec<Unseen>
     let mut found = attempt()?;
     let attempts = ATTEMPTS.min(most / pairs.max(1));
     for _ in 1..attempts {
-        if found.0.bytes_each >= LEAST_BYTES {
+        if found.0.bytes_each >= MIN_PAIR_BYTES {
             break;
         }
         found = attempt()?;
@@ -105,13 +105,13 @@ pub fn measure(machine: &Machine, wanted: u64) -> io::Result<(Pairs, Vec<Unseen>
 
 /// Two sockets that are connected to each other, after one byte in each direction.
 fn pair(listener: &TcpListener, address: SocketAddr, poller: impl AsFd) -> io::Result<[TcpStream; 2]> {
-    let dialled = TcpStream::connect_timeout(&address, PATIENCE)?;
-    let patience = Timespec { tv_sec: 2, tv_nsec: 0 };
-    poll(&mut [PollFd::new(listener, PollFlags::IN)], Some(&patience))?;
+    let dialled = TcpStream::connect_timeout(&address, STEP_TIMEOUT)?;
+    let timeout = Timespec { tv_sec: 2, tv_nsec: 0 };
+    poll(&mut [PollFd::new(listener, PollFlags::IN)], Some(&timeout))?;
     let (accepted, _) = listener.accept()?;
     let flags = epoll::EventFlags::IN | epoll::EventFlags::OUT | epoll::EventFlags::ET;
     for (socket, other) in [(&dialled, &accepted), (&accepted, &dialled)] {
-        socket.set_read_timeout(Some(PATIENCE))?;
+        socket.set_read_timeout(Some(STEP_TIMEOUT))?;
         epoll::add(&poller, other, epoll::EventData::new_u64(0), flags)?;
     }
     accepted.set_nonblocking(false)?;
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn caches_that_grew_with_the_pairs_are_told_one_by_one() {
+    fn caches_that_grew_with_the_pairs_are_reported_one_by_one() {
         let before = planted("TCP 10 20 2000 16 8 : x\ndentry 5000 5000 192 21 1 : x\n", 1_000, 0, 1);
         let after = planted("TCP 2010 2020 2000 16 8 : x\ndentry 5300 5300 192 21 1 : x\n", 9_000, 0, 501);
         let (found, unseen) = judge(1_000, &before, &after);

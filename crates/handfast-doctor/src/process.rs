@@ -25,7 +25,7 @@ const BUSY: f64 = 0.9;
 /// Most threads that the report lists one by one.
 const TOLD: usize = 12;
 /// Share of its descriptors from which on a process has nearly none left.
-const FEW_LEFT: f64 = 0.9;
+const NEARLY_FULL_SHARE: f64 = 0.9;
 /// From this number on, sockets that the program has not closed after the peer did are a finding.
 const FORGOTTEN: usize = 100;
 /// A hint about the permission to examine a process.
@@ -36,7 +36,7 @@ const TICK: Duration = Duration::from_millis(10);
 
 /// The settings of an examination.
 #[derive(Clone, Debug)]
-pub struct Wanted {
+pub struct ProcessExamSettings {
     /// Machine whose /proc is read.
     pub machine: Machine,
     /// The process.
@@ -66,19 +66,19 @@ struct Thread {
 /// **Errors**: there is no process with this ID.
 ///
 /// **Cost**: the interval, and a small file for each thread twenty times.
-pub fn examine(wanted: &Wanted) -> Result<Report, String> {
-    let Wanted { machine, pid, .. } = wanted;
+pub fn examine(settings: &ProcessExamSettings) -> Result<Report, String> {
+    let ProcessExamSettings { machine, pid, .. } = settings;
     let Some(name) = machine.line(&format!("/proc/{pid}/comm")) else {
         return Err(format!("--pid {pid}: there is no such process"));
     };
     let started = Utc::of(SystemTime::now()).to_seconds().to_string();
-    let mut report = Report::new(&wanted.program, started, format!("process {pid} ({name})"));
-    let (threads, watched) = watch(wanted, &mut report);
-    let files = descriptors(wanted, &mut report);
-    tell_threads(&threads, watched, files.as_ref(), &mut report);
+    let mut report = Report::new(&settings.program, started, format!("process {pid} ({name})"));
+    let (threads, watched) = watch(settings, &mut report);
+    let files = descriptors(settings, &mut report);
+    report_threads(&threads, watched, files.as_ref(), &mut report);
     if let Some(files) = &files {
-        tell_files(wanted, files, &mut report);
-        tell_sockets(wanted, files, &mut report);
+        report_files(settings, files, &mut report);
+        report_sockets(settings, files, &mut report);
     }
     report.sort();
     Ok(report)
@@ -112,8 +112,8 @@ fn threads(machine: &Machine, pid: u32) -> BTreeMap<String, Thread> {
 }
 
 /// The activity of each thread during the interval, and the interval's length.
-fn watch(wanted: &Wanted, report: &mut Report) -> (BTreeMap<String, Thread>, Duration) {
-    let Wanted { machine, pid, interval, .. } = wanted;
+fn watch(settings: &ProcessExamSettings, report: &mut Report) -> (BTreeMap<String, Thread>, Duration) {
+    let ProcessExamSettings { machine, pid, interval, .. } = settings;
     let before = threads(machine, *pid);
     let begun = Instant::now();
     let mut calls: BTreeMap<String, BTreeMap<Option<i64>, u32>> = BTreeMap::new();
@@ -185,7 +185,7 @@ impl Thread {
     }
 }
 
-fn tell_threads(
+fn report_threads(
     threads: &BTreeMap<String, Thread>,
     watched: Duration,
     files: Option<&Files>,
@@ -217,7 +217,7 @@ fn busy(tid: &str, thread: &Thread, watched: Duration, files: Option<&Files>) ->
         time(thread.waited),
         time(watched)
     );
-    let is_out = files.is_some_and(|files| files.share() >= FEW_LEFT);
+    let is_out = files.is_some_and(|files| files.share() >= NEARLY_FULL_SHARE);
     if thread.accepts() && is_out {
         let consequence = "it accepts, gets \"too many open files\", and retries at once: a busy loop until a descriptor is free";
         return Finding::critical("spinning-thread", title, consequence)
@@ -249,8 +249,8 @@ impl Files {
     }
 }
 
-fn descriptors(wanted: &Wanted, report: &mut Report) -> Option<Files> {
-    let (machine, pid) = (&wanted.machine, wanted.pid);
+fn descriptors(settings: &ProcessExamSettings, report: &mut Report) -> Option<Files> {
+    let (machine, pid) = (&settings.machine, settings.pid);
     let folder = format!("/proc/{pid}/fd");
     let names = match machine.names(&folder) {
         Ok(names) => names,
@@ -277,28 +277,28 @@ fn descriptors(wanted: &Wanted, report: &mut Report) -> Option<Files> {
     Some(files)
 }
 
-fn tell_files(wanted: &Wanted, files: &Files, report: &mut Report) {
+fn report_files(settings: &ProcessExamSettings, files: &Files, report: &mut Report) {
     let limit =
         if files.most == u64::MAX { "no limit".to_owned() } else { format!("at most {}", count(files.most)) };
     let kinds: Vec<String> =
         files.kinds.iter().map(|(kind, number)| format!("{} {kind}", count(*number))).collect();
     report.fact("descriptors", format!("{} open ({}), {limit}", count(files.count), kinds.join(", ")));
-    if files.share() < FEW_LEFT {
+    if files.share() < NEARLY_FULL_SHARE {
         return;
     }
     let title = format!("{} of {} open files are in use", count(files.count), count(files.most));
     let consequence = "accept and connect fail with EMFILE, \"too many open files\"; a program that retries at once is then in a busy loop";
-    let hard = wanted.machine.file_limits(&wanted.pid.to_string()).map_or(files.most, |(_, hard)| hard);
+    let hard = settings.machine.file_limits(&settings.pid.to_string()).map_or(files.most, |(_, hard)| hard);
     let finding = Finding::critical("open-files", title, consequence);
     report.find(match hard > files.most {
-        true => finding.change(format!("prlimit --pid {} --nofile={hard}:{hard}", wanted.pid)),
+        true => finding.change(format!("prlimit --pid {} --nofile={hard}:{hard}", settings.pid)),
         false => finding
             .change("LimitNOFILE=524288   (in the [Service] section of its systemd unit), then restart it"),
     });
 }
 
-fn tell_sockets(wanted: &Wanted, files: &Files, report: &mut Report) {
-    let all = match own_network(wanted) {
+fn report_sockets(settings: &ProcessExamSettings, files: &Files, report: &mut Report) {
+    let all = match own_network(settings) {
         Ok(all) => all,
         Err(error) => return report.not_seen("its sockets by state", error.to_string()),
     };
@@ -315,15 +315,15 @@ fn tell_sockets(wanted: &Wanted, files: &Files, report: &mut Report) {
         let consequence = "the other side has ended these, and the program has not closed them; each keeps a descriptor until it does";
         report.find(
             Finding::warning("close-wait", title, consequence)
-                .change(format!("which ones: ss -tanp state close-wait | grep pid={}", wanted.pid))
+                .change(format!("which ones: ss -tanp state close-wait | grep pid={}", settings.pid))
                 .change("this is a bug of the program, unless it still sends to them"),
         );
     }
 }
 
 /// Sockets of the network namespace that the process is in.
-fn own_network(wanted: &Wanted) -> std::io::Result<Vec<Socket>> {
-    let Wanted { machine, pid, .. } = wanted;
+fn own_network(settings: &ProcessExamSettings) -> std::io::Result<Vec<Socket>> {
+    let ProcessExamSettings { machine, pid, .. } = settings;
     let network = |process: &str| machine.link(&format!("/proc/{process}/ns/net"));
     if network("self").is_some() && network("self") == network(&pid.to_string()) {
         return sockets::all(machine);

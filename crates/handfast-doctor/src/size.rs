@@ -31,7 +31,8 @@ pub const SCHEMA: &str = "handfast-size/1";
 
 /// The planned load.
 #[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize)]
-pub struct Wanted {
+#[schemars(rename = "Wanted")]
+pub struct PlannedLoad {
     /// New connections a second with a full handshake.
     pub full_per_second: f64,
     /// New connections a second that resume a session.
@@ -185,7 +186,8 @@ pub struct Size {
     /// The machine, in a few words.
     pub subject: String,
     /// The planned load.
-    pub wanted: Wanted,
+    #[serde(rename = "wanted")]
+    pub planned: PlannedLoad,
     /// The CPU costs.
     pub costs: Costs,
     /// The kernel's memory of a pair of sockets; `null`: it could not be measured.
@@ -221,7 +223,7 @@ impl Size {
 pub fn size(
     machine: &Machine,
     program: &str,
-    wanted: Wanted,
+    planned: PlannedLoad,
     costs: Costs,
     kernel: Result<(Pairs, Vec<Unseen>), String>,
 ) -> Size {
@@ -237,8 +239,8 @@ pub fn size(
             None
         }
     };
-    let memory = needs::memory(&wanted, kernel.as_ref());
-    let mut all = needs::all(machine, &wanted, &costs, kernel.as_ref());
+    let memory = needs::memory(&planned, kernel.as_ref());
+    let mut all = needs::all(machine, &planned, &costs, kernel.as_ref());
     all.retain(|need| need.needed > 0.0);
     for need in all.iter().filter(|need| need.here.is_none()) {
         miss(&format!("how much there is of {}", need.topic), need.from.clone());
@@ -250,9 +252,9 @@ pub fn size(
         Some(First {
             topic: need.topic,
             at,
-            connections_per_second: (wanted.full_per_second + wanted.resumed_per_second) * at,
-            open: (wanted.open as f64 * at) as u64,
-            bytes_per_second: (wanted.bytes_per_second as f64 * at) as u64,
+            connections_per_second: (planned.full_per_second + planned.resumed_per_second) * at,
+            open: (planned.open as f64 * at) as u64,
+            bytes_per_second: (planned.bytes_per_second as f64 * at) as u64,
         })
     });
     Size {
@@ -260,7 +262,7 @@ pub fn size(
         program: program.to_owned(),
         started: Utc::of(SystemTime::now()).to_seconds().to_string(),
         subject: crate::exam::subject(machine),
-        wanted,
+        planned,
         costs,
         kernel,
         memory,

@@ -110,7 +110,7 @@ pub struct Socket {
 /// **Cost**: about 1 µs and 100 bytes for each socket by sock_diag, some ten times as much by /proc.
 pub fn all(machine: &Machine) -> io::Result<Vec<Socket>> {
     if machine.is_real()
-        && let Ok(sockets) = ask()
+        && let Ok(sockets) = query_sockets()
     {
         return Ok(sockets);
     }
@@ -141,7 +141,7 @@ const ANSWERED: usize = 72;
 /// The kernel's largest answer of a dump.
 const ANSWER: usize = 64 << 10;
 
-fn ask() -> io::Result<Vec<Socket>> {
+fn query_sockets() -> io::Result<Vec<Socket>> {
     let mut sockets = Vec::new();
     for family in [AddressFamily::INET, AddressFamily::INET6] {
         dump(family, &mut sockets)?;
@@ -318,14 +318,15 @@ mod tests {
             ours.sort();
             ours
         };
-        let asked = ask().unwrap();
-        let backlog = asked.iter().find(|socket| socket.local == address && socket.state == State::Listen);
+        let queried = query_sockets().unwrap();
+        let backlog = queried.iter().find(|socket| socket.local == address && socket.state == State::Listen);
         assert!(backlog.is_some_and(|socket| socket.send_queue > 0), "{backlog:?}");
-        let (asked, read) = (ours(asked), ours(from_text(&Machine::here().read("/proc/net/tcp").unwrap())));
-        assert_eq!(asked, read);
+        let (queried, read) =
+            (ours(queried), ours(from_text(&Machine::here().read("/proc/net/tcp").unwrap())));
+        assert_eq!(queried, read);
         // The listener with one that waits, and both ends of it: the end here, and the one that is not accepted yet.
-        assert!(asked.iter().any(|socket| socket.0 == State::Listen && socket.3 == 1), "{asked:?}");
-        assert_eq!(asked.len(), 3, "{asked:?}");
+        assert!(queried.iter().any(|socket| socket.0 == State::Listen && socket.3 == 1), "{queried:?}");
+        assert_eq!(queried.len(), 3, "{queried:?}");
     }
 
     #[test]

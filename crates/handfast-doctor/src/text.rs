@@ -46,7 +46,7 @@ pub fn to_text(report: &Report, style: Style) -> String {
 }
 
 /// Findings on one screen.
-const MOST: usize = 3;
+const MAX_FINDINGS: usize = 3;
 
 /// Summarizes a report for most readers, in at most 24 lines of 80 columns; [`to_text`] has everything.
 pub fn to_summary(report: &Report, style: Style) -> String {
@@ -59,7 +59,7 @@ pub fn to_summary(report: &Report, style: Style) -> String {
         let first = format!("{:>2}  {}: ", place + 1, finding.severity.name());
         (first, format!("{}{change}", finding.title))
     };
-    let findings: Vec<_> = report.findings.iter().take(MOST).enumerate().map(finding).collect();
+    let findings: Vec<_> = report.findings.iter().take(MAX_FINDINGS).enumerate().map(finding).collect();
     // A blank line before them, and the last line.
     let room = SCREEN.saturating_sub(page.text.lines().count() + 2);
     if !findings.is_empty() {
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_found_is_said() {
+    fn nothing_found_is_reported() {
         let report = Report::new("handfast", String::new(), "web-7".to_owned());
         assert_eq!(to_text(&report, Style { color: false, width: 80 }), "no findings: web-7\n");
     }

@@ -11,10 +11,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::words::{Said, Word};
+use crate::words::{FleetMessage, Word};
 
 /// A machine without messages for this long is gone.
-const GONE: Duration = Duration::from_secs(45);
+const MEMBER_TIMEOUT: Duration = Duration::from_secs(45);
 /// … and for this long, is no longer waited for.
 const SILENT: Duration = Duration::from_secs(15);
 /// A process whose messages are older than this by its own clock, or younger, is not listened to, except for its keys. Two clocks that are
@@ -24,11 +24,11 @@ const FRESH: Duration = Duration::from_secs(3_600);
 /// clock shows.
 const REMEMBERED: Duration = Duration::from_secs(3 * 3_600);
 /// Processes that are remembered, at most.
-const MOST: usize = 1_024;
+const MAX_MEMBERS: usize = 1_024;
 /// Names that are claimed by others, at most.
-const MOST_CLAIMS: usize = 10_000;
+const MAX_CLAIMS: usize = 10_000;
 /// The longest lease. **Units**: seconds.
-const LONGEST: u64 = 6 * 3_600;
+const MAX_LEASE_SECONDS: u64 = 6 * 3_600;
 
 /// Another machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,7 +40,7 @@ pub struct Machine {
     /// True if it orders certificates.
     pub orders: bool,
     /// Arrival of its last message, on our clock. **Units**: milliseconds since 1970.
-    pub heard_at: u64,
+    pub last_received_at: u64,
     /// Its clock minus ours. **Units**: milliseconds.
     pub clock_ahead: i64,
 }
@@ -56,7 +56,7 @@ pub(crate) struct Now {
 
 /// Verdict on a received message.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Heard {
+pub(crate) enum Verdict {
     /// It counts; perhaps there is something to answer.
     New(Option<Word>),
     /// Its time is not ours: a clock is wrong, or it was sent long ago. Nothing is noted.
@@ -67,12 +67,12 @@ pub(crate) enum Heard {
 
 /// A process of another machine.
 #[derive(Debug)]
-struct Known {
+struct Member {
     machine: Machine,
     /// Of its last message.
     number: u64,
     /// Arrival of that message, by the steady clock.
-    heard: u64,
+    last_received: u64,
     has_left: bool,
 }
 
@@ -88,46 +88,46 @@ struct Claim {
 #[derive(Debug)]
 pub(crate) struct Members {
     me: String,
-    known: BTreeMap<String, Known>,
+    members: BTreeMap<String, Member>,
     claims: BTreeMap<String, Claim>,
 }
 
 impl Members {
     /// None but this process.
     pub(crate) fn new(me: &str) -> Self {
-        Self { me: me.to_owned(), known: BTreeMap::new(), claims: BTreeMap::new() }
+        Self { me: me.to_owned(), members: BTreeMap::new(), claims: BTreeMap::new() }
     }
 
     /// Takes note of a word.
-    pub(crate) fn hear(&mut self, said: &Said, now: Now) -> Heard {
+    pub(crate) fn receive(&mut self, message: &FleetMessage, now: Now) -> Verdict {
         self.forget(now.steady);
-        let ahead = i128::from(said.at) - i128::from(now.wall);
-        match self.known.get(&said.from) {
-            Some(known) if said.number <= known.number => return Heard::Repeated,
-            None if ahead.unsigned_abs() > FRESH.as_millis() || self.known.len() >= MOST => {
-                return Heard::OtherTime;
+        let ahead = i128::from(message.at) - i128::from(now.wall);
+        match self.members.get(&message.from) {
+            Some(known) if message.number <= known.number => return Verdict::Repeated,
+            None if ahead.unsigned_abs() > FRESH.as_millis() || self.members.len() >= MAX_MEMBERS => {
+                return Verdict::OtherTime;
             }
             _ => {}
         }
         let machine = Machine {
-            name: said.machine.clone(),
-            version: said.version.clone(),
-            orders: said.orders,
-            heard_at: now.wall,
+            name: message.machine.clone(),
+            version: message.version.clone(),
+            orders: message.orders,
+            last_received_at: now.wall,
             clock_ahead: i64::try_from(ahead).unwrap_or(0),
         };
-        let has_left = said.word == Word::Leaving;
-        let known = Known { machine, number: said.number, heard: now.steady, has_left };
-        self.known.insert(said.from.clone(), known);
+        let has_left = message.word == Word::Leaving;
+        let known = Member { machine, number: message.number, last_received: now.steady, has_left };
+        self.members.insert(message.from.clone(), known);
         self.forget(now.steady);
-        Heard::New(match &said.word {
+        Verdict::New(match &message.word {
             Word::Claim { name, seconds, confirmed } => {
-                let until = now.steady.saturating_add(1_000 * (*seconds).min(LONGEST));
-                let theirs = Claim { by: said.from.clone(), until, confirmed: *confirmed };
+                let until = now.steady.saturating_add(1_000 * (*seconds).min(MAX_LEASE_SECONDS));
+                let theirs = Claim { by: message.from.clone(), until, confirmed: *confirmed };
                 self.claimed(name, theirs, now.steady)
             }
             Word::Released { name } => {
-                if self.claims.get(name).is_some_and(|claim| claim.by == said.from) {
+                if self.claims.get(name).is_some_and(|claim| claim.by == message.from) {
                     self.claims.remove(name);
                 }
                 None
@@ -145,7 +145,7 @@ impl Members {
             _ => ours.by < theirs.by,
         });
         if !stays {
-            if self.claims.len() < MOST_CLAIMS || self.claims.contains_key(name) {
+            if self.claims.len() < MAX_CLAIMS || self.claims.contains_key(name) {
                 self.claims.insert(name.to_owned(), theirs);
             }
             return None;
@@ -161,7 +161,7 @@ impl Members {
         if self.claims.get(name).is_some_and(|claim| claim.by != self.me) {
             return None;
         }
-        let until = now.saturating_add(1_000 * seconds.min(LONGEST));
+        let until = now.saturating_add(1_000 * seconds.min(MAX_LEASE_SECONDS));
         let confirmed = self.claims.get(name).is_some_and(|claim| claim.confirmed);
         self.claims.insert(name.to_owned(), Claim { by: self.me.clone(), until, confirmed });
         Some(Word::Claim { name: name.to_owned(), seconds, confirmed })
@@ -192,43 +192,43 @@ impl Members {
 
     /// Machines whose last message is recent: their processes.
     pub(crate) fn lively(&self, now: u64) -> Vec<String> {
-        self.heard_within(SILENT, now).map(|(id, _)| id.clone()).collect()
+        self.active_within(SILENT, now).map(|(id, _)| id.clone()).collect()
     }
 
     /// Returns true if this machine, which orders certificates, reports them to `asker` for all that do.
-    pub(crate) fn speaks_for_all(&self, asker: &str, now: u64) -> bool {
-        let orders = self.heard_within(SILENT, now).filter(|(_, known)| known.machine.orders);
+    pub(crate) fn reports_for_all(&self, asker: &str, now: u64) -> bool {
+        let orders = self.active_within(SILENT, now).filter(|(_, known)| known.machine.orders);
         orders.into_iter().all(|(id, _)| id == asker || *id > self.me)
     }
 
     /// The others.
     pub(crate) fn machines(&self, now: u64) -> Vec<Machine> {
         let mut machines: Vec<_> =
-            self.heard_within(GONE, now).map(|(_, known)| known.machine.clone()).collect();
+            self.active_within(MEMBER_TIMEOUT, now).map(|(_, known)| known.machine.clone()).collect();
         machines.sort_by(|one, other| one.name.cmp(&other.name));
         machines
     }
 
     /// The machine of a process.
     pub(crate) fn machine(&self, id: &str) -> Option<&Machine> {
-        self.known.get(id).map(|known| &known.machine)
+        self.members.get(id).map(|known| &known.machine)
     }
 
-    fn heard_within(&self, time: Duration, now: u64) -> impl Iterator<Item = (&String, &Known)> {
-        self.known.iter().filter(move |(_, known)| known.is_here(time, now))
+    fn active_within(&self, time: Duration, now: u64) -> impl Iterator<Item = (&String, &Member)> {
+        self.members.iter().filter(move |(_, known)| known.is_here(time, now))
     }
 
     fn forget(&mut self, now: u64) {
-        self.known.retain(|_, known| now.saturating_sub(known.heard) < millis(REMEMBERED));
-        let (me, known) = (&self.me, &self.known);
-        let is_here = |id: &str| known.get(id).is_some_and(|known| known.is_here(GONE, now));
+        self.members.retain(|_, known| now.saturating_sub(known.last_received) < millis(REMEMBERED));
+        let (me, known) = (&self.me, &self.members);
+        let is_here = |id: &str| known.get(id).is_some_and(|known| known.is_here(MEMBER_TIMEOUT, now));
         self.claims.retain(|_, claim| claim.until > now && (claim.by == *me || is_here(&claim.by)));
     }
 }
 
-impl Known {
+impl Member {
     fn is_here(&self, time: Duration, now: u64) -> bool {
-        !self.has_left && now.saturating_sub(self.heard) < millis(time)
+        !self.has_left && now.saturating_sub(self.last_received) < millis(time)
     }
 }
 
@@ -245,19 +245,19 @@ mod tests {
     use super::*;
 
     /// Numbers grow with each word, as those of one process do.
-    fn said(from: &str, word: Word, at: u64) -> Said {
+    fn message(from: &str, word: Word, at: u64) -> FleetMessage {
         static NUMBER: AtomicU64 = AtomicU64::new(1);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let (from, machine, version) = (from.into(), format!("machine {from}"), "1".into());
-        Said { from, number, machine, version, orders: true, at, word }
+        FleetMessage { from, number, machine, version, orders: true, at, word }
     }
 
     fn at(time: u64) -> Now {
         Now { steady: time, wall: time }
     }
 
-    fn answer(heard: Heard) -> Option<Word> {
-        let Heard::New(answer) = heard else { panic!("{heard:?}") };
+    fn answer(received: Verdict) -> Option<Word> {
+        let Verdict::New(answer) = received else { panic!("{received:?}") };
         answer
     }
 
@@ -265,17 +265,17 @@ mod tests {
     fn a_claim_is_for_one_until_it_ends_or_its_holder_is_gone() {
         let (mut a, mut b) = (Members::new("a"), Members::new("b"));
         let word = a.claim("x", 600, 1_000).expect("nobody has it");
-        assert_eq!(answer(b.hear(&said("a", word.clone(), 1_000), at(1_000))), None);
+        assert_eq!(answer(b.receive(&message("a", word.clone(), 1_000), at(1_000))), None);
         assert_eq!(b.claim("x", 600, 2_000), None, "a has it");
         assert!(b.claim("y", 600, 2_000).is_some());
-        assert!(b.claim("x", 600, 1_000 + millis(GONE)).is_some(), "a is silent");
+        assert!(b.claim("x", 600, 1_000 + millis(MEMBER_TIMEOUT)).is_some(), "a is silent");
         let mut b = Members::new("b");
-        b.hear(&said("a", word.clone(), 1_000), at(1_000));
-        b.hear(&said("a", Word::Released { name: "x".into() }, 2_000), at(2_000));
+        b.receive(&message("a", word.clone(), 1_000), at(1_000));
+        b.receive(&message("a", Word::Released { name: "x".into() }, 2_000), at(2_000));
         assert!(b.claim("x", 600, 2_000).is_some(), "a has released it");
         let mut b = Members::new("b");
-        b.hear(&said("a", word, 1_000), at(1_000));
-        b.hear(&said("a", Word::Leaving, 2_000), at(2_000));
+        b.receive(&message("a", word, 1_000), at(1_000));
+        b.receive(&message("a", Word::Leaving, 2_000), at(2_000));
         assert!(b.claim("x", 600, 2_000).is_some(), "a has left");
         assert!(b.machines(2_000).is_empty());
     }
@@ -286,10 +286,10 @@ mod tests {
         a.claim("x", 600, 1_000).expect("nobody has it");
         a.confirm("x", 1_500).expect("it is ours");
         let late = Word::Claim { name: "x".into(), seconds: 600, confirmed: false };
-        let defence = answer(a.hear(&said("b", late, 2_000), at(2_000))).expect("it is defended");
+        let defence = answer(a.receive(&message("b", late, 2_000), at(2_000))).expect("it is defended");
         let mut b = Members::new("b");
         b.claim("x", 600, 2_000).expect("it knows no better");
-        b.hear(&said("z", defence, 2_000), at(2_001));
+        b.receive(&message("z", defence, 2_000), at(2_001));
         assert_eq!(b.confirm("x", 2_500), None, "z has it");
         assert!(a.release("x") && !a.release("x"));
     }
@@ -298,27 +298,27 @@ mod tests {
     fn one_machine_answers_for_all() {
         let mut b = Members::new("b");
         for other in ["a", "c"] {
-            b.hear(&said(other, Word::Here, 1_000), at(1_000));
+            b.receive(&message(other, Word::Here, 1_000), at(1_000));
         }
-        assert!(b.speaks_for_all("a", 2_000), "c is behind it");
-        assert!(!b.speaks_for_all("c", 2_000), "a is before it");
-        assert!(b.speaks_for_all("c", 1_000 + millis(SILENT)), "a is silent");
-        b.hear(&Said { orders: false, ..said("a", Word::Here, 2_000) }, at(2_000));
-        assert!(b.speaks_for_all("c", 2_000), "a has no certificates");
+        assert!(b.reports_for_all("a", 2_000), "c is behind it");
+        assert!(!b.reports_for_all("c", 2_000), "a is before it");
+        assert!(b.reports_for_all("c", 1_000 + millis(SILENT)), "a is silent");
+        b.receive(&FleetMessage { orders: false, ..message("a", Word::Here, 2_000) }, at(2_000));
+        assert!(b.reports_for_all("c", 2_000), "a has no certificates");
     }
 
     #[test]
     fn clocks_are_compared() {
         let mut a = Members::new("a");
-        a.hear(&said("b", Word::Here, 301_000), at(1_000));
+        a.receive(&message("b", Word::Here, 301_000), at(1_000));
         assert_eq!(a.machines(1_000)[0].clock_ahead, 300_000);
         let ours = Now { steady: 1_000, wall: 100_000_000 };
-        for (hour, heard) in [(0, Heard::New(None)), (1, Heard::OtherTime)] {
+        for (hour, received) in [(0, Verdict::New(None)), (1, Verdict::OtherTime)] {
             let away = hour * 3_600_000 + 1_200_000;
             for (name, their) in [("ahead", ours.wall + away), ("behind", ours.wall - away)] {
                 // Of a process that is known its numbers count.
                 let name = format!("{name} {hour}");
-                assert_eq!(a.hear(&said(&name, Word::Here, their), ours), heard, "{name}");
+                assert_eq!(a.receive(&message(&name, Word::Here, their), ours), received, "{name}");
             }
         }
     }
@@ -326,24 +326,27 @@ mod tests {
     #[test]
     fn what_a_bus_repeats_keeps_no_machine_and_no_claim_alive() {
         let mut a = Members::new("a");
-        let claim = said("b", Word::Claim { name: "x".into(), seconds: 21_600, confirmed: true }, 1_000);
-        let (here, leaving) = (said("b", Word::Here, 2_000), said("b", Word::Leaving, 3_000));
+        let claim = message("b", Word::Claim { name: "x".into(), seconds: 21_600, confirmed: true }, 1_000);
+        let (here, leaving) = (message("b", Word::Here, 2_000), message("b", Word::Leaving, 3_000));
         let minutes = |count: u64| at(1_000 + count * 60_000);
-        assert_eq!(answer(a.hear(&claim, minutes(0))), None);
-        assert_eq!(answer(a.hear(&here, minutes(0))), None);
+        assert_eq!(answer(a.receive(&claim, minutes(0))), None);
+        assert_eq!(answer(a.receive(&here, minutes(0))), None);
         for count in 1..480 {
             for repeated in [&claim, &here] {
-                assert!(!matches!(a.hear(repeated, minutes(count)), Heard::New(_)), "{count} minutes later");
+                assert!(
+                    !matches!(a.receive(repeated, minutes(count)), Verdict::New(_)),
+                    "{count} minutes later"
+                );
             }
             assert!(a.machines(minutes(count).steady).is_empty());
         }
         assert!(a.claim("x", 600, minutes(480).steady).is_some(), "b is gone");
         // Nor does it send a machine away that is there.
         let mut a = Members::new("a");
-        let later = said("b", Word::Here, 4_000);
-        a.hear(&leaving, at(3_000));
-        a.hear(&later, at(4_000));
-        assert_eq!(a.hear(&leaving, at(5_000)), Heard::Repeated);
+        let later = message("b", Word::Here, 4_000);
+        a.receive(&leaving, at(3_000));
+        a.receive(&later, at(4_000));
+        assert_eq!(a.receive(&leaving, at(5_000)), Verdict::Repeated);
         assert_eq!(a.machines(5_000).len(), 1);
     }
 
@@ -351,9 +354,9 @@ mod tests {
     fn a_clock_that_is_set_keeps_no_claim_alive() {
         let mut a = Members::new("a");
         let claim = Word::Claim { name: "x".into(), seconds: 60, confirmed: true };
-        a.hear(&said("b", claim, 9_000_000), Now { steady: 1_000, wall: 9_000_000 });
+        a.receive(&message("b", claim, 9_000_000), Now { steady: 1_000, wall: 9_000_000 });
         let set_back = Now { steady: 62_000, wall: 1_000 };
-        a.hear(&said("b", Word::Here, 1_000), set_back);
+        a.receive(&message("b", Word::Here, 1_000), set_back);
         assert!(a.claim("x", 600, set_back.steady).is_some());
     }
 
@@ -376,20 +379,20 @@ mod tests {
         ) {
             let ids = ["a", "b", "c"];
             let mut machines: Vec<_> = ids.iter().map(|id| Members::new(id)).collect();
-            let mut inboxes: Vec<Vec<Said>> = vec![Vec::new(); 3];
-            let say = |inboxes: &mut Vec<Vec<Said>>, from: usize, word: Word| {
+            let mut inboxes: Vec<Vec<FleetMessage>> = vec![Vec::new(); 3];
+            let say = |inboxes: &mut Vec<Vec<FleetMessage>>, from: usize, word: Word| {
                 for (to, inbox) in inboxes.iter_mut().enumerate() {
                     if to != from {
-                        inbox.push(said(ids[from], word.clone(), 1_000));
+                        inbox.push(message(ids[from], word.clone(), 1_000));
                     }
                 }
             };
-            let deliver = |machines: &mut Vec<Members>, inboxes: &mut Vec<Vec<Said>>, to: usize| {
+            let deliver = |machines: &mut Vec<Members>, inboxes: &mut Vec<Vec<FleetMessage>>, to: usize| {
                 if inboxes[to].is_empty() {
                     return false;
                 }
-                let said = inboxes[to].remove(0);
-                if let Some(word) = answer(machines[to].hear(&said, at(1_000))) {
+                let message = inboxes[to].remove(0);
+                if let Some(word) = answer(machines[to].receive(&message, at(1_000))) {
                     say(inboxes, to, word);
                 }
                 true

@@ -15,9 +15,9 @@ use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep_until};
 
-use crate::members::{Heard, Machine, Members, Now};
+use crate::members::{Machine, Members, Now, Verdict};
 use crate::secret::Secret;
-use crate::words::{Said, Word, subject};
+use crate::words::{FleetMessage, Word, subject};
 
 /// Interval between heartbeats of a machine.
 const BEAT: Duration = Duration::from_secs(5);
@@ -38,7 +38,7 @@ const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_sec
 /// Difference between clocks from which it is reported. **Units**: milliseconds.
 const SKEW: u64 = 30_000;
 /// Maximum number of machines whose clocks are reported as different.
-const MOST_SKEWED: usize = 256;
+const MAX_SKEWED: usize = 256;
 /// Requests that may wait.
 const REQUESTS: usize = 64;
 
@@ -130,7 +130,7 @@ pub enum Event {
         text: String,
     },
     /// Say what you have.
-    Asked {
+    Requested {
         /// The certificates too.
         certificates: bool,
     },
@@ -273,7 +273,7 @@ impl Task {
                     joining = self.join();
                 }
                 event = next_event(&mut self.bus, self.lost_at.is_some()) => match event {
-                    BusEvent::Message(payload) => self.hear(&payload).await,
+                    BusEvent::Message(payload) => self.receive_message(&payload).await,
                     BusEvent::Changed => {
                         self.follow_connection().await;
                         self.report().await;
@@ -296,7 +296,7 @@ impl Task {
                 }
                 if Instant::now() >= keys_at {
                     keys_at = Instant::now() + KEYS;
-                    self.tell(Event::Asked { certificates: false }).await;
+                    self.send_event(Event::Requested { certificates: false }).await;
                 }
             }
         }
@@ -326,8 +326,8 @@ impl Task {
         self.orders_from = Instant::now() + LEARNING;
         // Those that waited for the bus need not wait any longer than this.
         self.claiming.iter_mut().for_each(|claiming| claiming.decided_at = self.orders_from);
-        self.say(Word::Ask).await;
-        self.tell(Event::Asked { certificates: true }).await;
+        self.publish(Word::Ask).await;
+        self.send_event(Event::Requested { certificates: true }).await;
     }
 
     fn has_problem(&mut self, problem: String) {
@@ -349,17 +349,18 @@ impl Task {
     async fn do_request(&mut self, request: Request) {
         match request {
             Request::Keys { rotate, lifetime, text } => {
-                self.say(Word::Keys { rotate: rotate.as_secs(), lifetime: lifetime.as_secs(), text }).await;
+                self.publish(Word::Keys { rotate: rotate.as_secs(), lifetime: lifetime.as_secs(), text })
+                    .await;
             }
             Request::Claim { name, lease, reply } => self.claim(name, lease, reply).await,
             Request::Released { name } => {
                 if self.members.release(&name) {
-                    self.say(Word::Released { name }).await;
+                    self.publish(Word::Released { name }).await;
                 }
             }
             Request::Held { name, lease } => {
                 if let Some(word) = self.members.claim(&name, lease.as_secs(), self.now().steady) {
-                    self.say(word).await;
+                    self.publish(word).await;
                 }
             }
             Request::Answers { files, certificates, given } => {
@@ -375,17 +376,17 @@ impl Task {
                     until: Instant::now() + ANSWERING,
                     _given: given,
                 });
-                self.say(Word::Answers { number, files, certificates }).await;
+                self.publish(Word::Answers { number, files, certificates }).await;
             }
-            Request::Answering { of, number } => self.say(Word::Answering { of, number }).await,
-            Request::Certificate { name, pem } => self.say(Word::Certificate { name, pem }).await,
+            Request::Answering { of, number } => self.publish(Word::Answering { of, number }).await,
+            Request::Certificate { name, pem } => self.publish(Word::Certificate { name, pem }).await,
         }
     }
 
     async fn claim(&mut self, name: String, lease: Duration, reply: oneshot::Sender<bool>) {
         let decided_at = self.orders_from.max(Instant::now() + OBJECTING);
         if let Some(word) = self.members.claim(&name, lease.as_secs(), self.now().steady) {
-            self.say(word).await;
+            self.publish(word).await;
             self.claiming.push(Claiming { name, decided_at, reply });
         } else {
             // The requester may have ended.
@@ -404,7 +405,7 @@ impl Task {
             let word = self.members.confirm(&name, self.now().steady);
             let _ = reply.send(word.is_some());
             if let Some(word) = word {
-                self.say(word).await;
+                self.publish(word).await;
             }
         }
         if let Some(sharing) = self.sharing.take_if(|sharing| now >= sharing.until) {
@@ -418,12 +419,12 @@ impl Task {
 
     async fn beat(&mut self) {
         self.follow_connection().await;
-        self.say(Word::Here).await;
+        self.publish(Word::Here).await;
         self.report().await;
     }
 
     async fn follow_connection(&mut self) {
-        match (self.bus.as_ref().map(|(bus, _)| bus.stands()), self.lost_at) {
+        match (self.bus.as_ref().map(|(bus, _)| bus.is_connected()), self.lost_at) {
             (Some(false), None) => {
                 let place = self.bus.as_ref().map_or_else(String::new, |(bus, _)| bus.place().to_owned());
                 self.has_problem(format!("the connection to the bus {place} is lost"));
@@ -445,48 +446,50 @@ impl Task {
         };
         if report != self.reported {
             self.reported = report.clone();
-            self.tell(Event::Report(report)).await;
+            self.send_event(Event::Report(report)).await;
         }
     }
 
     fn is_connected(&self) -> bool {
-        self.bus.as_ref().is_some_and(|(bus, _)| bus.stands())
+        self.bus.as_ref().is_some_and(|(bus, _)| bus.is_connected())
     }
 
-    async fn hear(&mut self, payload: &[u8]) {
+    async fn receive_message(&mut self, payload: &[u8]) {
         let opened = self.settings.secret.open(&self.settings.bus.fleet, payload);
-        let Some(said) = opened.as_ref().and_then(|plain| serde_json::from_slice::<Said>(plain).ok()) else {
+        let Some(message) =
+            opened.as_ref().and_then(|plain| serde_json::from_slice::<FleetMessage>(plain).ok())
+        else {
             // A later version's word is no stranger's.
             if opened.is_none() {
-                self.is_foreign();
+                self.count_foreign();
             }
             return;
         };
-        if said.from == self.me {
+        if message.from == self.me {
             return;
         }
         let before = self.members.lively(self.now().steady).len();
-        match self.members.hear(&said, self.now()) {
-            Heard::Repeated => return,
-            Heard::OtherTime => {
-                self.compare_clocks(&said);
+        match self.members.receive(&message, self.now()) {
+            Verdict::Repeated => return,
+            Verdict::OtherTime => {
+                self.compare_clocks(&message);
                 // The union of all keys is the same whenever they come.
-                if let Said { word: Word::Keys { .. }, .. } = said {
-                    self.take(said).await;
+                if let FleetMessage { word: Word::Keys { .. }, .. } = message {
+                    self.take(message).await;
                 }
                 return;
             }
-            Heard::New(None) => {}
-            Heard::New(Some(answer)) => self.say(answer).await,
+            Verdict::New(None) => {}
+            Verdict::New(Some(answer)) => self.publish(answer).await,
         }
-        self.compare_clocks(&said);
-        self.take(said).await;
+        self.compare_clocks(&message);
+        self.take(message).await;
         if self.members.lively(self.now().steady).len() != before {
             self.report().await;
         }
     }
 
-    fn is_foreign(&mut self) {
+    fn count_foreign(&mut self) {
         self.foreign += 1;
         if self.foreign == 1 {
             tracing::warn!(
@@ -496,12 +499,12 @@ impl Task {
         }
     }
 
-    fn compare_clocks(&mut self, said: &Said) {
-        let (theirs, ours) = (said.at, unix_millis());
-        let (name, differs) = (&said.machine, theirs.abs_diff(ours));
+    fn compare_clocks(&mut self, message: &FleetMessage) {
+        let (theirs, ours) = (message.at, unix_millis());
+        let (name, differs) = (&message.machine, theirs.abs_diff(ours));
         if differs <= SKEW {
             self.skewed.remove(name);
-        } else if self.skewed.len() < MOST_SKEWED && self.skewed.insert(name.clone()) {
+        } else if self.skewed.len() < MAX_SKEWED && self.skewed.insert(name.clone()) {
             let (seconds, how) = ((differs + 500) / 1_000, if theirs < ours { "behind" } else { "ahead of" });
             tracing::warn!(
                 "fleet: the clock of {name} is {seconds} s {how} this machine's: its ticket keys may be refused, or begin early\n  \
@@ -510,19 +513,19 @@ impl Task {
         }
     }
 
-    async fn take(&mut self, Said { from, machine, word, .. }: Said) {
+    async fn take(&mut self, FleetMessage { from, machine, word, .. }: FleetMessage) {
         match word {
             Word::Ask => {
                 let certificates =
-                    self.settings.orders && self.members.speaks_for_all(&from, self.now().steady);
-                self.tell(Event::Asked { certificates }).await;
+                    self.settings.orders && self.members.reports_for_all(&from, self.now().steady);
+                self.send_event(Event::Requested { certificates }).await;
             }
             Word::Keys { rotate, lifetime, text } => {
                 let [rotate, lifetime] = [rotate, lifetime].map(Duration::from_secs);
-                self.tell(Event::Keys { machine, rotate, lifetime, text }).await;
+                self.send_event(Event::Keys { machine, rotate, lifetime, text }).await;
             }
             Word::Answers { number, files, certificates } => {
-                self.tell(Event::Answers { of: from, number, files, certificates }).await;
+                self.send_event(Event::Answers { of: from, number, files, certificates }).await;
             }
             Word::Answering { of, number } if of == self.me => {
                 if let Some(sharing) = self.sharing.as_mut().filter(|sharing| sharing.number == number) {
@@ -530,7 +533,7 @@ impl Task {
                 }
                 self.sharing.take_if(|sharing| sharing.missing.is_empty());
             }
-            Word::Certificate { name, pem } => self.tell(Event::Certificate { name, pem }).await,
+            Word::Certificate { name, pem } => self.send_event(Event::Certificate { name, pem }).await,
             Word::Here
             | Word::Leaving
             | Word::Claim { .. }
@@ -539,7 +542,7 @@ impl Task {
         }
     }
 
-    async fn tell(&self, event: Event) {
+    async fn send_event(&self, event: Event) {
         // No receiver: the process ends.
         let _ = self.events.send(event).await;
     }
@@ -549,11 +552,11 @@ impl Task {
         Now { steady, wall: unix_millis() }
     }
 
-    async fn say(&mut self, word: Word) {
+    async fn publish(&mut self, word: Word) {
         let Some((bus, _)) = &self.bus else { return };
         self.number += 1;
         let fleet = &self.settings.bus.fleet;
-        let said = Said {
+        let message = FleetMessage {
             from: self.me.clone(),
             number: self.number,
             machine: self.settings.machine.clone(),
@@ -563,7 +566,7 @@ impl Task {
             word,
         };
         let sealed =
-            serde_json::to_vec(&said).ok().and_then(|plain| self.settings.secret.seal(fleet, &plain));
+            serde_json::to_vec(&message).ok().and_then(|plain| self.settings.secret.seal(fleet, &plain));
         if let Some(sealed) = sealed
             && let Err(fault) = bus.publish(&subject(fleet), Bytes::from(sealed)).await
         {
@@ -572,7 +575,7 @@ impl Task {
     }
 
     async fn leave(mut self) {
-        self.say(Word::Leaving).await;
+        self.publish(Word::Leaving).await;
         if let Some((bus, _)) = &self.bus {
             bus.flush().await;
         }

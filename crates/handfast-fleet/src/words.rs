@@ -2,7 +2,7 @@
 //!
 //! | subject | who publishes | what |
 //! |---|---|---|
-//! | `hf.F.m.all` | every machine | [`Said`] |
+//! | `hf.F.m.all` | every machine | [`FleetMessage`] |
 //!
 //! A word that is not understood is of a later version, and ignored.
 
@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 /// A message, with its sender and time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Said {
+pub(crate) struct FleetMessage {
     /// The process: a new one after each start.
     pub(crate) from: String,
     /// Of this message; each of the process has a higher one.

@@ -35,10 +35,10 @@ use server::{Ended, serve};
 type Pipe<S = Memory, T = Toy> = Rc<RefCell<handfast_leg::Pipe<S, T>>>;
 
 /// For what comes at once, or never.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 fn soon<R: Runtime>() -> Moment {
-    R::turn() + PATIENCE
+    R::turn() + TIMEOUT
 }
 
 fn pipe<S: Socket, T: Session>(leg: Leg<S, T>, scratch: &Rc<RefCell<Scratch>>) -> Pipe<S, T> {
@@ -96,7 +96,7 @@ fn on_engine<F: Future<Output = ()> + 'static>(test: impl FnOnce() -> F + Send +
                 stop();
             });
             spawn(Priority::Flow, async {
-                engine::sleep(PATIENCE * 2).await;
+                engine::sleep(TIMEOUT * 2).await;
                 panic!("the test hangs");
             });
         };
@@ -128,7 +128,7 @@ fn post(version: Version, path: &str, body: Vec<u8>) -> Request<Full<Bytes>> {
 }
 
 /// Sends a request and reads its answer to the end.
-async fn ask<R: Runtime>(
+async fn send_request<R: Runtime>(
     client: &mut Client<Full<Bytes>, R>,
     path: &str,
     body: Vec<u8>,

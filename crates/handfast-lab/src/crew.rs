@@ -52,7 +52,7 @@ pub fn work_off<J, R>(
     crew: Crew,
     jobs: Vec<J>,
     work: impl Fn(&J) -> R + Send + Sync + 'static,
-    heard: &mut dyn FnMut(&R),
+    on_report: &mut dyn FnMut(&R),
 ) -> Result<Vec<(usize, R)>, LabError>
 where
     J: Send + Sync + 'static,
@@ -77,7 +77,7 @@ where
         })?;
     }
     start("lab-signals".to_owned(), move || {
-        if let Some(signal) = wanted_to_stop(&signals) {
+        if let Some(signal) = received_stop_signal(&signals) {
             let _ = news.send(News::Stopped(signal));
         }
     })?;
@@ -85,7 +85,7 @@ where
     while ended < workers {
         match letters.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
             Ok(News::Done(number, outcome)) => {
-                heard(&outcome);
+                on_report(&outcome);
                 done.push((number, outcome));
             }
             Ok(News::Ended) => ended += 1,
@@ -102,7 +102,7 @@ fn start(name: String, work: impl FnOnce() + Send + 'static) -> Result<(), LabEr
 }
 
 /// Waits for a signal that means us. As process 1 of our namespace we get only those that we ask for.
-fn wanted_to_stop(signals: &SignalFd) -> Option<Signal> {
+fn received_stop_signal(signals: &SignalFd) -> Option<Signal> {
     loop {
         let mut ready = [PollFd::new(signals, PollFlags::IN)];
         if poll(&mut ready, None).is_err() {

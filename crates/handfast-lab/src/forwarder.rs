@@ -25,9 +25,9 @@ use crate::port::Port;
 /// Packets that are taken from one port before others have their turn.
 const IN_A_ROW: usize = 64;
 /// The most that the thread is woken early: as long as it may look without sleeping for each packet.
-const LONGEST_LEAD: Duration = Duration::from_micros(200);
+const MAX_LEAD: Duration = Duration::from_micros(200);
 /// The largest IP packet.
-const LARGEST: usize = 65_535;
+const MAX_PACKET_BYTES: usize = 65_535;
 /// A packet that arrives later than this after it was due is counted as late: the accuracy that the lab promises.
 pub const ACCURACY: Duration = Duration::from_micros(500);
 
@@ -187,7 +187,7 @@ impl Work {
         let real_time = run_in_real_time().is_ok();
         // Ordinary threads are woken up to 50 µs late, to spare power.
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
-        let mut buffer = vec![0; LARGEST];
+        let mut buffer = vec![0; MAX_PACKET_BYTES];
         loop {
             self.deliver();
             if self.wait(stop) {
@@ -222,7 +222,7 @@ impl Work {
         let ends = !watched[0].revents().is_empty();
         if let (Ok(0), Some(left)) = (ready, left.filter(|left| !left.is_zero())) {
             let over = Moment::now().since(begun).saturating_sub(left);
-            self.lead = (self.lead * 7 / 8 + over / 8).min(LONGEST_LEAD);
+            self.lead = (self.lead * 7 / 8 + over / 8).min(MAX_LEAD);
         }
         ends
     }
@@ -240,7 +240,7 @@ impl Work {
                     }
                     let now = Moment::from_nanos(Moment::now().nanos().saturating_sub(nanos(received.age)));
                     if let Some(seen) = direction.enter(now, packet, self.watch.is_some()) {
-                        tell(self.watch.as_ref(), &mut self.unwatched, seen);
+                        report_sighting(self.watch.as_ref(), &mut self.unwatched, seen);
                     }
                 }
             }
@@ -256,7 +256,7 @@ impl Work {
                     if self.watch.is_some() {
                         let wire = direction.wire;
                         let seen = Sighting { wire, end: to, received: true, at, lost: false, packet };
-                        tell(self.watch.as_ref(), &mut self.unwatched, seen);
+                        report_sighting(self.watch.as_ref(), &mut self.unwatched, seen);
                     }
                 }
             }
@@ -303,7 +303,7 @@ fn nanos(duration: Duration) -> u64 {
 }
 
 /// Hands a sighting over, or counts that there was no room: the network does not wait for who watches it.
-fn tell(watch: Option<&Watch>, unwatched: &mut u64, seen: Sighting) {
+fn report_sighting(watch: Option<&Watch>, unwatched: &mut u64, seen: Sighting) {
     let Some(watch) = watch else { return };
     if let Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) = watch.sightings.try_send(seen) {
         *unwatched += 1;

@@ -26,7 +26,7 @@ mod page;
 pub mod report;
 mod servers;
 
-use client::{Times, Trouble};
+use client::{MeasurementError, Times};
 use count::Packets;
 use report::{PageRow, Report, Row, ServerReport};
 use servers::{Running, Variant};
@@ -43,7 +43,7 @@ const SIGHTINGS: usize = 65_536;
 
 /// The request.
 #[derive(Clone, Debug)]
-pub struct Wanted {
+pub struct HandshakeSettings {
     /// There and back.
     pub rtt: Duration,
     /// Number of times that each handshake is made; the one in the middle is shown.
@@ -52,7 +52,7 @@ pub struct Wanted {
     pub servers: Vec<String>,
 }
 
-/// Names that [`Wanted::servers`] may have.
+/// Names that [`HandshakeSettings::servers`] may have.
 pub fn known_servers() -> impl Iterator<Item = &'static str> {
     servers::ALL.iter().map(|server| server.name)
 }
@@ -137,9 +137,14 @@ impl Kind {
 /// Makes and measures everything. `progress` receives what is measured next.
 ///
 /// **Errors**: no lab here; a server that does not start; a handshake that fails, with its reason.
-pub fn run(inside: Inside, wanted: &Wanted, progress: &mut dyn FnMut(&str)) -> Result<Report, LabError> {
-    let chosen = servers::chosen(&wanted.servers)?;
-    let words = LinkWords { rtt: Some(handfast_text::duration::written(wanted.rtt)), ..LinkWords::default() };
+pub fn run(
+    inside: Inside,
+    settings: &HandshakeSettings,
+    progress: &mut dyn FnMut(&str),
+) -> Result<Report, LabError> {
+    let chosen = servers::chosen(&settings.servers)?;
+    let words =
+        LinkWords { rtt: Some(handfast_text::duration::written(settings.rtt)), ..LinkWords::default() };
     let plan = Plan::of_one_link(&words, None, Some(1))?;
     let mut network = Network::make(inside, &plan, Make::default())?;
     for host in &network.hosts {
@@ -157,7 +162,7 @@ pub fn run(inside: Inside, wanted: &Wanted, progress: &mut dyn FnMut(&str)) -> R
     let (sightings, seen) = sync_channel(SIGHTINGS);
     let wires = std::mem::take(&mut network.wires);
     let forwarder = Forwarder::start(wires, 1, Some(Watch { sightings }))?;
-    let measuring = Measuring { network: &network, seen, wanted };
+    let measuring = Measuring { network: &network, seen, settings };
     let mut reports = Vec::new();
     for server in chosen {
         progress(server.name);
@@ -165,13 +170,13 @@ pub fn run(inside: Inside, wanted: &Wanted, progress: &mut dyn FnMut(&str)) -> R
     }
     let ended = forwarder.stop();
     let late = ended.map(|ended| ended.tallies.iter().flatten().map(|tally| tally.late_packets).sum());
-    Ok(Report::new(wanted, (network.engine, congestion_control), late.unwrap_or(0), reports))
+    Ok(Report::new(settings, (network.engine, congestion_control), late.unwrap_or(0), reports))
 }
 
 struct Measuring<'a> {
     network: &'a Network,
     seen: Receiver<Sighting>,
-    wanted: &'a Wanted,
+    settings: &'a HandshakeSettings,
 }
 
 impl Measuring<'_> {
@@ -213,13 +218,13 @@ impl Measuring<'_> {
         let to = self.network.address(1, kind.variant().port());
         if kind.resumes() {
             // For its ticket.
-            self.one(to, &client, kind, false).map_err(|trouble| trouble.into_error(&act()))?;
+            self.one(to, &client, kind, false).map_err(|error| error.into_error(&act()))?;
         }
         let mut rows = Vec::new();
-        for _ in 0..self.wanted.runs.max(1) {
+        for _ in 0..self.settings.runs.max(1) {
             let (times, packets) =
-                self.one(to, &client, kind, kind.resumes()).map_err(|trouble| trouble.into_error(&act()))?;
-            rows.push(Row::of(kind.name(), self.wanted.rtt, &times, &packets, kind == Kind::EarlyData));
+                self.one(to, &client, kind, kind.resumes()).map_err(|error| error.into_error(&act()))?;
+            rows.push(Row::of(kind.name(), self.settings.rtt, &times, &packets, kind == Kind::EarlyData));
         }
         rows.sort_by(|one, other| one.last_ms().total_cmp(&other.last_ms()));
         Ok(rows.swap_remove(rows.len() / 2))
@@ -231,17 +236,17 @@ impl Measuring<'_> {
         client: &Client,
         kind: Kind,
         resume: bool,
-    ) -> Result<(Times, Packets), Trouble> {
+    ) -> Result<(Times, Packets), MeasurementError> {
         self.forget();
         let (times, line) =
             self.network.hosts[0]
                 .run(|| {
                     if kind == Kind::Tcp { client::connect(to) } else { client::transact(to, client, resume) }
                 })
-                .map_err(Trouble::Lab)??;
+                .map_err(MeasurementError::Lab)??;
         // What is sent at once in answer counts too; what closing sends does not.
         self.let_pass();
-        let packets = Packets::of(self.seen.try_iter(), times.begun, &[times.local], self.wanted.rtt);
+        let packets = Packets::of(self.seen.try_iter(), times.begun, &[times.local], self.settings.rtt);
         drop(line);
         Ok((times, packets))
     }
@@ -250,16 +255,16 @@ impl Measuring<'_> {
         self.forget();
         let to = self.network.address(1, Variant::Plain.port());
         let loaded = self.network.hosts[0].run(|| page::load(to, version, mode))?;
-        let loaded = loaded.map_err(|trouble| trouble.into_error(&format!("a page with {}", mode.name())))?;
+        let loaded = loaded.map_err(|error| error.into_error(&format!("a page with {}", mode.name())))?;
         self.let_pass();
-        let packets = Packets::of(self.seen.try_iter(), loaded.begun, &loaded.locals, self.wanted.rtt);
-        Ok(PageRow::of(version, mode.name(), &loaded, &packets, self.wanted.rtt))
+        let packets = Packets::of(self.seen.try_iter(), loaded.begun, &loaded.locals, self.settings.rtt);
+        Ok(PageRow::of(version, mode.name(), &loaded, &packets, self.settings.rtt))
     }
 
     /// Lets a quarter of a round trip pass, up to which packets are counted.
     fn let_pass(&self) {
-        let end = Moment::now() + self.wanted.rtt / 4;
-        let mut left = self.wanted.rtt / 4;
+        let end = Moment::now() + self.settings.rtt / 4;
+        let mut left = self.settings.rtt / 4;
         while !left.is_zero() {
             let mut nothing: [rustix::event::PollFd<'_>; 0] = [];
             let _ = rustix::event::poll(&mut nothing, rustix::time::Timespec::try_from(left).ok().as_ref());

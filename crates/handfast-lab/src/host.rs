@@ -109,7 +109,7 @@ impl Host {
         netlink.add_cable(Cable { here: &ours, there: WIRE, network, address, mtu: 1_500 })?;
         let give = |netlink: &mut Netlink, name: &str, addresses: &[Prefix]| {
             let index = netlink.index(name)?;
-            netlink.ask_no_neighbours(index)?;
+            netlink.disable_neighbour_requests(index)?;
             netlink.up(index)?;
             addresses.iter().try_for_each(|address| netlink.add_address(index, *address))
         };
@@ -187,9 +187,9 @@ mod tests {
             SigSet::all().thread_block().unwrap();
             let mut command = Command::new("cat");
             let child = host.spawn(command.arg("/proc/self/status").stdout(std::process::Stdio::piped()));
-            let said = child.unwrap().wait_with_output().unwrap().stdout;
-            let said = String::from_utf8(said).unwrap();
-            assert!(said.contains("\nSigBlk:\t0000000000000000\n"), "{said}");
+            let output = child.unwrap().wait_with_output().unwrap().stdout;
+            let output = String::from_utf8(output).unwrap();
+            assert!(output.contains("\nSigBlk:\t0000000000000000\n"), "{output}");
         });
     }
 

@@ -261,7 +261,7 @@ mod tests {
     #[test]
     fn a_refusal_names_the_setting_that_is_in_the_way() {
         let with = |path: &'static str, value: &'static str| {
-            hint(move |asked| (asked == path).then(|| value.to_owned()))
+            hint(move |requested| (requested == path).then(|| value.to_owned()))
         };
         assert!(with("/proc/sys/kernel/unprivileged_userns_clone", "0").contains("userns_clone=1"));
         let apparmor = "/proc/sys/kernel/apparmor_restrict_unprivileged_userns";

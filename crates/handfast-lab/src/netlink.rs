@@ -113,7 +113,7 @@ impl Netlink {
     }
 
     /// Lets an interface send no requests for the address of a neighbour.
-    pub fn ask_no_neighbours(&mut self, index: u32) -> Result<(), LabError> {
+    pub fn disable_neighbour_requests(&mut self, index: u32) -> Result<(), LabError> {
         self.flags(format!("switch ARP of interface {index} off"), index, NO_ARP, NO_ARP)
     }
 
@@ -122,18 +122,18 @@ impl Netlink {
         let mut message = Message::new(NEW_LINK, 0, &link(index, 0, 0));
         // IFLA_AF_SPEC, AF_INET6, IFLA_INET6_ADDR_GEN_MODE: none.
         message.nest(26, |message| message.nest(10, |message| message.put(8, &[1])));
-        self.ask(format!("keep interface {index} without a link-local address"), message)
+        self.send_request(format!("keep interface {index} without a link-local address"), message)
     }
 
     fn flags(&mut self, act: String, index: u32, flags: u32, mask: u32) -> Result<(), LabError> {
-        self.ask(act, Message::new(NEW_LINK, 0, &link(index, flags, mask)))
+        self.send_request(act, Message::new(NEW_LINK, 0, &link(index, flags, mask)))
     }
 
     /// Sets the largest packet of an interface, in bytes.
     pub fn set_mtu(&mut self, index: u32, mtu: u32) -> Result<(), LabError> {
         let mut message = Message::new(NEW_LINK, 0, &link(index, 0, 0));
         message.put(4, &mtu.to_ne_bytes());
-        self.ask(format!("set the MTU of interface {index} to {mtu}"), message)
+        self.send_request(format!("set the MTU of interface {index} to {mtu}"), message)
     }
 
     /// Lays a cable (veth) from here to another network.
@@ -157,12 +157,15 @@ impl Netlink {
                 });
             });
         });
-        self.ask(format!("lay a cable from {} to {}", cable.here, cable.there), message)
+        self.send_request(format!("lay a cable from {} to {}", cable.here, cable.there), message)
     }
 
     /// Takes an interface away; the other end of a cable goes with it.
     pub fn delete(&mut self, index: u32) -> Result<(), LabError> {
-        self.ask(format!("delete interface {index}"), Message::new(DELETE_LINK, 0, &link(index, 0, 0)))
+        self.send_request(
+            format!("delete interface {index}"),
+            Message::new(DELETE_LINK, 0, &link(index, 0, 0)),
+        )
     }
 
     /// Gives an interface an address, and a route to its prefix. IPv6 addresses are usable at once (RFC 4862 section 5.4
@@ -171,14 +174,14 @@ impl Netlink {
         let mut message = Message::new(NEW_ADDRESS, CREATE | EXCLUSIVE, &interface_address(index, address));
         message.put(2, &octets(address.0));
         message.put(1, &octets(address.0));
-        self.ask(format!("add address {address} to interface {index}"), message)
+        self.send_request(format!("add address {address} to interface {index}"), message)
     }
 
     /// Takes an address away.
     pub fn delete_address(&mut self, index: u32, address: Prefix) -> Result<(), LabError> {
         let mut message = Message::new(DELETE_ADDRESS, 0, &interface_address(index, address));
         message.put(2, &octets(address.0));
-        self.ask(format!("delete address {address} of interface {index}"), message)
+        self.send_request(format!("delete address {address} of interface {index}"), message)
     }
 
     /// Says where packets go. `initial_window` is how many segments a connection on this route may have in flight before
@@ -193,7 +196,7 @@ impl Netlink {
                 message.put(14, &window.to_ne_bytes());
             });
         }
-        self.ask(format!("add the route to {to}"), message)
+        self.send_request(format!("add the route to {to}"), message)
     }
 
     /// Forgets where packets go.
@@ -202,11 +205,11 @@ impl Netlink {
     pub fn delete_route(&mut self, to: Prefix, way: Way) -> Result<(), LabError> {
         let mut message = Message::new(DELETE_ROUTE, 0, &route(to, way));
         describe(&mut message, to, way);
-        self.ask(format!("delete the route to {to}"), message)
+        self.send_request(format!("delete the route to {to}"), message)
     }
 
     /// Sends a message, and waits for the kernel's answer, which comes before the call that sends returns.
-    fn ask(&mut self, act: String, message: Message) -> Result<(), LabError> {
+    fn send_request(&mut self, act: String, message: Message) -> Result<(), LabError> {
         self.sequence += 1;
         let message = message.finish(self.sequence);
         let exchange = || {
@@ -364,7 +367,7 @@ mod tests {
         for (host, name, last) in [(&one, "a", 1), (&other, "b", 2)] {
             host.netlink(|netlink| {
                 let index = netlink.index(name)?;
-                netlink.ask_no_neighbours(index)?;
+                netlink.disable_neighbour_requests(index)?;
                 netlink.no_link_local_address(index)?;
                 netlink.up(index)?;
                 netlink.add_address(index, Prefix(Ipv4Addr::new(10, 77, 0, last).into(), 24))?;

@@ -255,7 +255,7 @@ pub(crate) fn make_port(
             host.run(|| switch_offloads_off(name))?.map_err(LabError::network(act()))?;
             host.netlink(|netlink| {
                 let index = netlink.index(name)?;
-                netlink.ask_no_neighbours(index)
+                netlink.disable_neighbour_requests(index)
             })?;
             let index = netlink.index(ours)?;
             let _ = netlink.no_link_local_address(index);

@@ -15,7 +15,7 @@ mod values;
 /// The largest packet where nothing else is said: Ethernet's.
 const USUAL_MTU: u32 = 1500;
 /// Hosts and links of one lab. Far above any use, and below what a kernel lets one user have.
-const MOST: usize = 64;
+const MAX_ITEMS: usize = 64;
 
 /// A network, and what runs in it.
 #[derive(Clone, Debug, PartialEq)]
@@ -170,8 +170,8 @@ impl Plan {
                 format!("{name}: `{host}` is no name of a host; expected letters, digits, - and .")
             }),
         );
-        if hosts.len() > MOST || links.len() > MOST {
-            problems.push(format!("{name}: more than {MOST} hosts or links"));
+        if hosts.len() > MAX_ITEMS || links.len() > MAX_ITEMS {
+            problems.push(format!("{name}: more than {MAX_ITEMS} hosts or links"));
         }
         let mut find = |host: &str, key: &str| {
             let found = hosts.iter().position(|known| known == host);

@@ -52,7 +52,7 @@ pub struct Direction {
     /// The receiver.
     pub to: String,
     /// The request.
-    pub asked: Asked,
+    pub asked: RequestedEffects,
     /// Packets that were sent.
     pub packets: u64,
     /// Their bytes, from the IP header on.
@@ -83,7 +83,7 @@ pub struct Direction {
 
 /// Requested effects of a link.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Asked {
+pub struct RequestedEffects {
     /// Milliseconds from one end to the other.
     pub delay_ms: f64,
     /// Requested variation to both sides, in milliseconds.
@@ -197,7 +197,7 @@ fn direction(from: String, to: String, shape: &Shape, tally: &Tally) -> Directio
     Direction {
         from,
         to,
-        asked: Asked {
+        asked: RequestedEffects {
             delay_ms: ms(shape.delay),
             jitter_ms: ms(shape.jitter),
             loss: shape.loss,

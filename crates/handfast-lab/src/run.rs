@@ -1,6 +1,6 @@
 //! A run of a lab: the network, servers that are waited for, the command, and what became of it all.
 //!
-//! In: [`Wanted`]. Out: the exit code of the command and a [`Report`]. The command has this process's standard input and output, and
+//! In: [`RunSettings`]. Out: the exit code of the command and a [`Report`]. The command has this process's standard input and output, and
 //! gets the signals that are sent to it; servers write to standard error, and end with the command.
 
 use std::ffi::{OsStr, OsString};
@@ -37,7 +37,7 @@ const SIGHTINGS: usize = 65_536;
 
 /// The request.
 #[derive(Clone, Debug)]
-pub struct Wanted {
+pub struct RunSettings {
     /// The network, and servers in it.
     pub plan: Plan,
     /// The command and its words.
@@ -49,21 +49,21 @@ pub struct Wanted {
     /// True if the server's side is whatever this lab was started in, where that is another lab.
     pub within: bool,
     /// Time limit for a server to listen.
-    pub patience: Duration,
+    pub server_timeout: Duration,
 }
 
 /// Runs it.
 ///
 /// **Errors**: what cannot be made or started; a server that ends before it listens, or listens too late.
-pub fn run(inside: Inside, wanted: &Wanted) -> Result<Report, LabError> {
-    let plan = &wanted.plan;
+pub fn run(inside: Inside, settings: &RunSettings) -> Result<Report, LabError> {
+    let plan = &settings.plan;
     // Before there is a second thread: none of them is to be interrupted.
     let signals = signals().map_err(LabError::command("take signals"))?;
     let seed = plan.seed.unwrap_or_else(|| handfast_net::clock::Moment::now().nanos());
-    let make = Make { engine: wanted.engine, within: wanted.within };
+    let make = Make { engine: settings.engine, within: settings.within };
     let mut network = Network::make(inside, plan, make)?;
     crate::names::add(&network.names())?;
-    let (watch, capture) = match &wanted.capture {
+    let (watch, capture) = match &settings.capture {
         None => (None, None),
         Some(path) => {
             let (sightings, seen) = sync_channel(SIGHTINGS);
@@ -75,7 +75,7 @@ pub fn run(inside: Inside, wanted: &Wanted) -> Result<Report, LabError> {
     let commands =
         Commands { network: &network, signals: &signals, secrets: capture.as_ref().map(Capture::secrets) };
     let begun = Instant::now();
-    let ended = commands.run(wanted);
+    let ended = commands.run(settings);
     let took = begun.elapsed();
     let last = forwarder.stop().ok_or_else(|| LabError::Late {
         what: "the thread that forwards packets has gone".to_owned(),
@@ -100,9 +100,9 @@ pub(crate) struct Servers(pub(crate) Vec<Child>);
 
 impl Commands<'_> {
     /// Starts the servers, then the command; gives its exit code.
-    fn run(&self, wanted: &Wanted) -> Result<u8, LabError> {
+    fn run(&self, settings: &RunSettings) -> Result<u8, LabError> {
         let mut servers = Servers(Vec::new());
-        for server in &wanted.plan.servers {
+        for server in &settings.plan.servers {
             let host = &self.network.hosts[server.host];
             let mut command = self.command(&server.words[0], &server.words[1..]);
             // What it says is for the user to read, and not the command's output. A terminal's Ctrl-C is for the command.
@@ -110,12 +110,12 @@ impl Commands<'_> {
             let child = host.spawn(&mut command)?;
             servers.0.push(child);
             let child = servers.0.last_mut().expect("it was just put there");
-            self.wait_until_it_listens(host, server, child, wanted.patience)?;
+            self.wait_until_it_listens(host, server, child, settings.server_timeout)?;
         }
-        let Some((program, words)) = wanted.command.split_first() else {
+        let Some((program, words)) = settings.command.split_first() else {
             return Err(LabError::Wrong(vec!["no command; hint: handfast lab -- COMMAND".to_owned()]));
         };
-        let client = &self.network.hosts[wanted.plan.client];
+        let client = &self.network.hosts[settings.plan.client];
         let mut child = client.spawn(&mut self.command(program, words))?;
         self.wait(&mut child)
     }
@@ -156,13 +156,13 @@ impl Commands<'_> {
         host: &Host,
         server: &Server,
         child: &mut Child,
-        patience: Duration,
+        timeout: Duration,
     ) -> Result<(), LabError> {
         let name = server.words.join(" ");
         let port = server.port.map_or("a TCP port".to_owned(), |port| format!("port {port}"));
         let begun = Instant::now();
         loop {
-            if host.run(|| listens(server.port))? {
+            if host.run(|| is_listening(server.port))? {
                 return Ok(());
             }
             let act = format!("wait for {name}");
@@ -174,10 +174,10 @@ impl Commands<'_> {
                 let hint = "what it said is above; a server has to stay in the foreground".to_owned();
                 return Err(LabError::Late { what, hint });
             }
-            if begun.elapsed() > patience {
+            if begun.elapsed() > timeout {
                 let what = format!(
                     "server `{name}` did not listen on {port} within {}",
-                    handfast_text::duration::written(patience)
+                    handfast_text::duration::written(timeout)
                 );
                 return Err(LabError::Late { what, hint: "--server-timeout waits longer".to_owned() });
             }
@@ -224,16 +224,16 @@ fn send(child: &Child, signal: Signal) {
 }
 
 /// Returns true if a process listens on a TCP port in the network of this thread; `None` for any port.
-pub fn listens(port: Option<u16>) -> bool {
+pub fn is_listening(port: Option<u16>) -> bool {
     ["/proc/thread-self/net/tcp", "/proc/thread-self/net/tcp6"].into_iter().any(|path| {
         let mut text = String::new();
         let read = File::open(path).and_then(|mut file| file.read_to_string(&mut text));
-        read.is_ok() && text.lines().skip(1).any(|line| is_listening(line, port))
+        read.is_ok() && text.lines().skip(1).any(|line| is_listening_line(line, port))
     })
 }
 
 /// Reads a line of /proc/net/tcp: number, local address and port, the other's, state (0A: listening).
-fn is_listening(line: &str, port: Option<u16>) -> bool {
+fn is_listening_line(line: &str, port: Option<u16>) -> bool {
     let mut fields = line.split_whitespace().skip(1);
     let local = fields.next().and_then(|local| local.rsplit(':').next());
     let local = local.and_then(|port| u16::from_str_radix(port, 16).ok());
@@ -249,10 +249,14 @@ mod tests {
     fn who_listens_is_read_from_the_kernels_table() {
         let line =
             "   0: 0100007F:01BB 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 1";
-        assert!(is_listening(line, None) && is_listening(line, Some(443)) && !is_listening(line, Some(444)));
-        assert!(!is_listening(&line.replace(" 0A ", " 01 "), None));
+        assert!(
+            is_listening_line(line, None)
+                && is_listening_line(line, Some(443))
+                && !is_listening_line(line, Some(444))
+        );
+        assert!(!is_listening_line(&line.replace(" 0A ", " 01 "), None));
         for length in 0..30 {
-            assert!(!is_listening(&line[..length], Some(443)));
+            assert!(!is_listening_line(&line[..length], Some(443)));
         }
     }
 }

@@ -30,7 +30,7 @@ use crate::socket::Socket;
 const LINGER: Duration = Duration::from_millis(500);
 /// The same after each of its reads where our end comes before the peer's, and in all: a client that writes its whole request before it
 /// reads would lose our response to a reset.
-const LONGEST_LINGER: Duration = Duration::from_secs(5);
+const MAX_LINGER: Duration = Duration::from_secs(5);
 /// Maximum number of bytes read meanwhile: most clients write all of their flight before they read, and a chain of a megabyte is
 /// a mistake that deserves its alert. It is read into the thread's buffer and dropped, which takes less than a millisecond.
 const LINGER_BYTES: usize = 2 * 1024 * 1024;
@@ -88,7 +88,7 @@ impl Ending {
             _ if is_faulty => Stage::Over,
             Way::Alert if leg.unsent() == 0 => Stage::Over,
             Way::Alert => Stage::Speaking { until: now + LINGER, longest: now + LINGER },
-            Way::EndFirst => Stage::Speaking { until: now + LINGER, longest: now + LONGEST_LINGER },
+            Way::EndFirst => Stage::Speaking { until: now + LINGER, longest: now + MAX_LINGER },
             Way::Abort => delivering(now, now),
             Way::AbortOnceServed(sent) => delivering(now, sent + SERVICE),
         };

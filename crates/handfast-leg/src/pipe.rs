@@ -27,7 +27,7 @@ use crate::socket::Socket;
 const EMPTY_READS: usize = 16;
 /// Minimum that a read counts towards the [`READ`] bytes after which its reader waits: each read has a cost, even if it returns
 /// few bytes.
-const LEAST_READ: usize = READ / 32;
+const MIN_READ_COST: usize = READ / 32;
 
 /// One leg's plaintext in both directions. Dropping it aborts the connection, unless the leg is taken out and ended.
 pub struct Pipe<S = Stream, T = Box<dyn Session>> {
@@ -139,7 +139,7 @@ impl<S: Socket, T: Session> Pipe<S, T> {
                 self.breaks(broken);
             }
             if got.length > 0 {
-                self.passed += got.length.max(LEAST_READ);
+                self.passed += got.length.max(MIN_READ_COST);
                 let plaintext = self.leg.plaintext(&scratch.received, &scratch.plaintext, got.length);
                 let (now, later) = plaintext.split_at(most.min(got.length));
                 put(now);
@@ -273,15 +273,14 @@ impl<S: Socket, T: Session> Pipe<S, T> {
 
     /// A peer that broke off may have sent the reason before: its alert.
     fn better_reason(&mut self, broken: Broken, scratch: &mut Scratch) -> Broken {
-        let is_alert =
-            |said: &Broken| matches!(&said.why, Why::Session(failure) if failure.kind == FailureKind::Alert);
+        let is_alert = |failure: &Broken| matches!(&failure.why, Why::Session(failure) if failure.kind == FailureKind::Alert);
         for _ in 0..EMPTY_READS {
             if !self.leg.is_secured() || self.leg.has_ended() {
                 break;
             }
             match self.leg.read(scratch, READ) {
                 Ok(Got { moved: true, failed: None, .. }) => {}
-                Ok(Got { failed: Some(said), .. }) if is_alert(&said) => return self.breaks(said),
+                Ok(Got { failed: Some(failure), .. }) if is_alert(&failure) => return self.breaks(failure),
                 _ => break,
             }
         }

@@ -49,10 +49,11 @@ pub trait Runtime: 'static {
     /// thread; a test's schedule decides instead.
     fn uses_signer(rule: impl FnOnce(bool) -> bool) -> bool;
 
-    /// Begins to dial from `source`. `speaks`: the caller sends first, as soon as the connection is established.
+    /// Begins to dial from `source`. `sends_first`: the caller sends first, as soon as the connection is established.
     ///
     /// **Errors**: the fault, where it is known at once.
-    fn dial(address: &Address, source: SourceAddress<'_>, speaks: bool) -> Result<Self::Dialling, Fault>;
+    fn dial(address: &Address, source: SourceAddress<'_>, sends_first: bool)
+    -> Result<Self::Dialling, Fault>;
 }
 
 /// An attempt to connect; see [`dial::Dialling`].
@@ -116,8 +117,12 @@ impl Runtime for Engine {
         rule(engine::handshakes_wait())
     }
 
-    fn dial(address: &Address, source: SourceAddress<'_>, speaks: bool) -> Result<Self::Dialling, Fault> {
-        dial::Dialling::begin(address, source, speaks)
+    fn dial(
+        address: &Address,
+        source: SourceAddress<'_>,
+        sends_first: bool,
+    ) -> Result<Self::Dialling, Fault> {
+        dial::Dialling::begin(address, source, sends_first)
     }
 }
 

@@ -56,7 +56,7 @@ pub(crate) struct Script {
     pub(crate) acknowledged: usize,
     pub(crate) done: Vec<Done>,
     /// The room that each read was given.
-    pub(crate) asked: Vec<usize>,
+    pub(crate) requested: Vec<usize>,
 }
 
 impl Default for Script {
@@ -72,7 +72,7 @@ impl Default for Script {
             unacknowledged: 0,
             acknowledged: 0,
             done: Vec::new(),
-            asked: Vec::new(),
+            requested: Vec::new(),
         }
     }
 }
@@ -104,7 +104,7 @@ impl Script {
 
 impl Socket for Script {
     fn try_read(&mut self, buffer: &mut [u8]) -> Result<Read, Fault> {
-        self.asked.push(buffer.len());
+        self.requested.push(buffer.len());
         if let Some(bytes) = self.incoming.pop_front() {
             buffer[..bytes.len()].copy_from_slice(&bytes);
             return Ok(Read::Bytes(bytes.len()));

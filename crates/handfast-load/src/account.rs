@@ -51,7 +51,7 @@ impl Accountant {
     /// group takes two files.
     pub fn begin(&mut self) {
         self.before = match &mut self.source {
-            Counted::Tree(tree) => tree.look().unwrap_or(0),
+            Counted::Tree(tree) => tree.cpu_time().unwrap_or(0),
             Counted::Group(group) => group.usage().unwrap_or(0),
         };
     }
@@ -60,18 +60,18 @@ impl Accountant {
     ///
     /// **Errors**: the process ended before, and its figures are lost. **Cost**: as [`Accountant::begin`].
     pub fn end(&mut self, transactions: u64) -> Result<ServerUse, Refusal> {
-        let (who, now, resident_bytes) = match &mut self.source {
-            Counted::Tree(tree) => (tree.who(), tree.look(), tree.resident()),
-            Counted::Group(group) => (group.who(), group.usage(), group.resident()),
+        let (processes, now, resident_bytes) = match &mut self.source {
+            Counted::Tree(tree) => (tree.processes(), tree.cpu_time(), tree.resident()),
+            Counted::Group(group) => (group.processes(), group.usage(), group.resident()),
         };
         let now = now.ok_or_else(|| {
             Refusal::failed(format!(
-                "count the CPU time of {who}: it ended before the run did, and its figures with it"
+                "count the CPU time of {processes}: it ended before the run did, and its figures with it"
             ))
         })?;
         let used = now.saturating_sub(self.before) as f64;
         Ok(ServerUse {
-            who,
+            who: processes,
             cpu_seconds: used / 1e9,
             cpu_ns_per_transaction: if transactions == 0 { 0.0 } else { used / transactions as f64 },
             resident_bytes,
@@ -134,7 +134,7 @@ impl Tree {
         Ok(Self { root, name, members: std::iter::once((root, stat.started)).collect(), peak: 0 })
     }
 
-    fn who(&self) -> String {
+    fn processes(&self) -> String {
         format!("pid {} ({}) and its children", self.root, self.name)
     }
 
@@ -143,7 +143,7 @@ impl Tree {
     }
 
     /// CPU nanoseconds of all members up to now; `None` when the root is gone.
-    fn look(&mut self) -> Option<u64> {
+    fn cpu_time(&mut self) -> Option<u64> {
         let everyone = everyone();
         self.members.retain(|pid, started| everyone.get(pid).is_some_and(|stat| stat.started == *started));
         if !self.members.contains_key(&self.root) {
@@ -222,7 +222,7 @@ impl Group {
         }
     }
 
-    fn who(&self) -> String {
+    fn processes(&self) -> String {
         format!("control group {}", self.path.display())
     }
 

@@ -12,7 +12,7 @@ use crate::context::ThreadContext;
 use crate::plan::{Model, Plan};
 
 /// Most arrivals that wait, 8 MiB of them. More would only cost memory: the run has failed at that point, which the report says.
-const MOST: usize = 1 << 20;
+const MAX_WAITING: usize = 1 << 20;
 
 /// Arrivals that are due and have not begun yet.
 #[derive(Debug)]
@@ -25,7 +25,7 @@ pub(crate) struct ArrivalQueue {
 impl ArrivalQueue {
     /// None yet.
     pub(crate) fn new(plan: &Plan) -> Self {
-        Self::at_most(plan, MOST)
+        Self::at_most(plan, MAX_WAITING)
     }
 
     /// The same, with at most `most` waiting.

@@ -210,8 +210,8 @@ fn row(series: Series, samples: &Histogram) -> Option<Row> {
     })
 }
 
-fn percentiles(samples: &Histogram, wanted: &[(&str, f64)]) -> BTreeMap<String, u64> {
-    wanted.iter().map(|(name, quantile)| ((*name).to_owned(), samples.quantile_nanos(*quantile))).collect()
+fn percentiles(samples: &Histogram, names: &[(&str, f64)]) -> BTreeMap<String, u64> {
+    names.iter().map(|(name, quantile)| ((*name).to_owned(), samples.quantile_nanos(*quantile))).collect()
 }
 
 fn errors(totals: &Interval) -> Vec<ErrorRow> {

@@ -130,7 +130,7 @@ mod tests {
         for (index, threads) in [(0, 1), (1, 2), (2, 8)] {
             for thread in 0..threads {
                 let assignment = assignment(plan.clone(), index, thread, threads);
-                let mut turns = crate::turns::Turns::new(weights, assignment.turn());
+                let mut turns = crate::round_robin::WeightedRoundRobin::new(weights, assignment.turn());
                 (0..assignment.connections()).for_each(|_| counts[turns.take()] += 1);
             }
         }

@@ -18,7 +18,7 @@ pub(crate) async fn close(context: &Rc<ThreadContext>, mut wire: Wire) {
     };
     match outcome {
         Ok(()) => wire.finish(),
-        Err(trouble) => context.record().incident(trouble),
+        Err(failure) => context.record().incident(failure),
     }
 }
 
@@ -56,7 +56,7 @@ async fn end_and_drain(context: &Rc<ThreadContext>, wire: &mut Wire) -> Result<(
 }
 
 /// close_notify and FIN.
-fn say_goodbye(context: &ThreadContext, wire: &mut Wire) -> Result<(), StepFailure> {
+fn send_close(context: &ThreadContext, wire: &mut Wire) -> Result<(), StepFailure> {
     let scratch = &mut *context.scratch.borrow_mut();
     wire.close_notify(&mut scratch.records);
     wire.write(&mut scratch.records, Step::Close)?;
@@ -84,6 +84,6 @@ async fn drain(context: &ThreadContext, wire: &mut Wire) -> Result<(), StepFailu
 async fn wait_for_the_target(context: &ThreadContext, wire: &mut Wire) -> Result<(), StepFailure> {
     drain(context, wire).await?;
     let orderly = wire.ended() == Ended::Orderly;
-    say_goodbye(context, wire)?;
+    send_close(context, wire)?;
     if orderly { Ok(()) } else { Err(wire.ended_early(Step::Close, "the target ended without close_notify")) }
 }

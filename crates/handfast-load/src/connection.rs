@@ -30,7 +30,7 @@ pub(crate) trait Connection: Sized + 'static {
     /// consumes no arrival.
     ///
     /// **Errors**: it broke, or data arrived that was not requested.
-    fn look(&mut self) -> Result<bool, StepFailure>;
+    fn check_idle(&mut self) -> Result<bool, StepFailure>;
 
     /// Returns true if an exchange can probably begin now.
     fn has_room(&self) -> bool;
@@ -84,9 +84,9 @@ pub(crate) enum Lost {
 
 impl Lost {
     /// The failure of the step.
-    pub(crate) fn into_trouble(self) -> StepFailure {
+    pub(crate) fn into_failure(self) -> StepFailure {
         match self {
-            Self::NotSeen(trouble) | Self::Answered(trouble) | Self::Failed(trouble) => trouble,
+            Self::NotSeen(failure) | Self::Answered(failure) | Self::Failed(failure) => failure,
         }
     }
 }

@@ -21,7 +21,7 @@ use crate::pattern::Pattern;
 use crate::plan::{Plan, Tls};
 use crate::recorder::Recorder;
 use crate::requests::PreparedRequest;
-use crate::turns::Turns;
+use crate::round_robin::WeightedRoundRobin;
 
 pub(crate) use handfast_leg::READ;
 
@@ -52,7 +52,7 @@ pub(crate) struct MemberClient {
     /// Share of its handshakes that are to be resumed.
     resume: f64,
     /// The order of its names.
-    names: RefCell<Turns>,
+    names: RefCell<WeightedRoundRobin>,
 }
 
 /// One generator thread's context.
@@ -62,11 +62,11 @@ pub(crate) struct ThreadContext {
     /// One for each member of the mix; one without a mix.
     pub(crate) clients: Vec<MemberClient>,
     /// The order of the members.
-    member_turns: RefCell<Turns>,
+    member_turns: RefCell<WeightedRoundRobin>,
     /// The requests, in the plan's order.
     pub(crate) requests: Vec<PreparedRequest>,
     /// The order of the requests.
-    request_turns: RefCell<Turns>,
+    request_turns: RefCell<WeightedRoundRobin>,
     /// At least one, used in turn.
     targets: RefCell<Vec<Address>>,
     next_target: Cell<usize>,
@@ -96,8 +96,11 @@ impl ThreadContext {
             pattern: Pattern::new(parts.plan.seed),
             random: RefCell::new(Random::stream(parts.plan.seed, parts.stream)),
             clients: clients(&parts.plan, parts.clients, parts.stream),
-            member_turns: RefCell::new(Turns::new(parts.plan.clients().map(|(share, _)| share), parts.turn)),
-            request_turns: RefCell::new(Turns::new(
+            member_turns: RefCell::new(WeightedRoundRobin::new(
+                parts.plan.clients().map(|(share, _)| share),
+                parts.turn,
+            )),
+            request_turns: RefCell::new(WeightedRoundRobin::new(
                 parts.plan.requests().iter().map(|request| request.weight.into()),
                 parts.stream,
             )),
@@ -304,7 +307,11 @@ pub(crate) struct Parts {
 fn clients(plan: &Plan, clients: Vec<Client>, stream: u64) -> Vec<MemberClient> {
     let side = |(client, (_, tls)): (Client, (f64, &Tls))| {
         let weights = tls.server_names.iter().map(|name| name.weight.into());
-        MemberClient { client, resume: tls.resume, names: RefCell::new(Turns::new(weights, stream)) }
+        MemberClient {
+            client,
+            resume: tls.resume,
+            names: RefCell::new(WeightedRoundRobin::new(weights, stream)),
+        }
     };
     clients.into_iter().zip(plan.clients()).map(side).collect()
 }

@@ -16,12 +16,12 @@ pub(crate) struct StepFailure {
     /// Instruction for the user, where one is known.
     pub(crate) hint: Option<&'static str>,
     /// The target's own reason, if it sent one.
-    pub(crate) said: Option<Said>,
+    pub(crate) rejection: Option<Rejection>,
 }
 
 /// A refusal of the target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Said {
+pub(crate) enum Rejection {
     /// A TLS alert, by its number (RFC 9846 §6).
     Alert(u8),
     /// An HTTP status.
@@ -30,13 +30,13 @@ pub(crate) enum Said {
 
 impl StepFailure {
     pub(crate) fn new(step: Step, cause: Cause, detail: impl Into<String>) -> Self {
-        Self { step, cause, detail: detail.into(), hint: None, said: None }
+        Self { step, cause, detail: detail.into(), hint: None, rejection: None }
     }
 
     /// An answer that reports a failed request.
     pub(crate) fn status(status: u16, detail: impl Into<String>) -> Self {
-        let said = Some(Said::Status(status));
-        Self { said, ..Self::new(Step::Exchange, Cause::HttpStatus, detail) }
+        let rejection = Some(Rejection::Status(status));
+        Self { rejection, ..Self::new(Step::Exchange, Cause::HttpStatus, detail) }
     }
 
     /// A socket's fault.
@@ -52,8 +52,8 @@ impl StepFailure {
             FailureKind::PeerCertificate => Cause::Certificate,
             FailureKind::KeyProcess | FailureKind::Ourselves => Cause::Internal,
         };
-        let said = failure.alert.map(Said::Alert);
-        Self { hint: failure.hint, said, ..Self::new(step, cause, failure.to_string()) }
+        let rejection = failure.alert.map(Rejection::Alert);
+        Self { hint: failure.hint, rejection, ..Self::new(step, cause, failure.to_string()) }
     }
 
     /// A leg that broke; ends are [`StepFailure::ended`].

@@ -120,7 +120,7 @@ impl Running {
 fn sum(threads: &[Receiver<Interval>], seconds: &SyncSender<Interval>) -> Interval {
     let mut totals = Interval::default();
     let mut cpu = MachineCpu::new();
-    let mut wanted = true;
+    let mut is_required = true;
     for second in 0.. {
         let mut merged = Interval { second, ..Interval::default() };
         let mut ended = 0;
@@ -138,7 +138,7 @@ fn sum(threads: &[Receiver<Interval>], seconds: &SyncSender<Interval>) -> Interv
         }
         merged.machine.push(cpu.share());
         totals.merge_later(&merged);
-        wanted = wanted && seconds.send(merged).is_ok();
+        is_required = is_required && seconds.send(merged).is_ok();
     }
     totals
 }

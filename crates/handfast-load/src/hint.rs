@@ -2,13 +2,13 @@
 //!
 //! In: the request, and how it failed. Out: which option would help. Pure.
 
-use crate::failure::{Said, StepFailure};
+use crate::failure::{Rejection, StepFailure};
 use crate::plan::Plan;
 
 /// The hint for a target that requires a client certificate. It sends an alert: TLS 1.3 has a specific one
 /// (certificate_required, RFC 9846 §6.2), TLS 1.2 has handshake_failure among others; or after the handshake, by HTTP's 400
 /// or nginx's own 495 and 496, and by 403.
-pub(crate) fn client_certificate(plan: &Plan, trouble: &StepFailure) -> Option<&'static str> {
+pub(crate) fn client_certificate(plan: &Plan, failure: &StepFailure) -> Option<&'static str> {
     const SHOW: &str = "the target requires a client certificate: give one with --client-certificate FILE, and its key with --client-key FILE";
     const OTHER: &str = "the target does not accept the certificate of --client-certificate: check which authorities it accepts, and whether the certificate is from one of them, valid, and for clients";
     const PERHAPS: &str = "some servers answer so when they require a client certificate: give one with --client-certificate FILE";
@@ -17,11 +17,11 @@ pub(crate) fn client_certificate(plan: &Plan, trouble: &StepFailure) -> Option<&
     /// bad_certificate, unsupported_certificate, certificate_revoked, certificate_expired, unknown_ca, certificate_required.
     const ABOUT_OURS: [u8; 6] = [42, 43, 44, 45, 48, REQUIRED];
     let shown = plan.tls.client_certificate.is_some();
-    match (trouble.said?, shown) {
-        (Said::Alert(alert), true) => ABOUT_OURS.contains(&alert).then_some(OTHER),
-        (Said::Alert(alert), false) => (alert == REQUIRED).then_some(SHOW),
-        (Said::Status(status), false) => [400, 403, 495, 496].contains(&status).then_some(PERHAPS),
-        (Said::Status(_), true) => None,
+    match (failure.rejection?, shown) {
+        (Rejection::Alert(alert), true) => ABOUT_OURS.contains(&alert).then_some(OTHER),
+        (Rejection::Alert(alert), false) => (alert == REQUIRED).then_some(SHOW),
+        (Rejection::Status(status), false) => [400, 403, 495, 496].contains(&status).then_some(PERHAPS),
+        (Rejection::Status(_), true) => None,
     }
 }
 
@@ -31,21 +31,21 @@ mod tests {
     use crate::failure::Step;
 
     #[test]
-    fn a_target_that_wants_a_client_certificate_is_told_by_its_option() {
-        let hint = |said, shown: bool| {
+    fn a_target_that_wants_a_client_certificate_is_reported_by_its_option() {
+        let hint = |rejection, shown: bool| {
             let mut plan = Plan::default();
             plan.tls.client_certificate = shown.then(|| ("me.pem".into(), "me.key".into()));
-            let trouble = StepFailure { said: Some(said), ..StepFailure::deadline(Step::Exchange) };
-            client_certificate(&plan, &trouble).unwrap_or_default()
+            let failure = StepFailure { rejection: Some(rejection), ..StepFailure::deadline(Step::Exchange) };
+            client_certificate(&plan, &failure).unwrap_or_default()
         };
-        assert!(hint(Said::Alert(116), false).contains("give one with --client-certificate FILE"));
-        assert!(hint(Said::Alert(116), true).contains("does not accept the certificate"));
-        assert!(hint(Said::Alert(48), true).contains("does not accept the certificate"));
-        assert_eq!(hint(Said::Alert(48), false), "");
-        assert_eq!(hint(Said::Alert(40), true), "", "handshake_failure is about anything");
-        assert!(hint(Said::Status(400), false).contains("--client-certificate FILE"));
-        assert_eq!(hint(Said::Status(400), true), "");
-        assert_eq!(hint(Said::Status(404), false), "");
+        assert!(hint(Rejection::Alert(116), false).contains("give one with --client-certificate FILE"));
+        assert!(hint(Rejection::Alert(116), true).contains("does not accept the certificate"));
+        assert!(hint(Rejection::Alert(48), true).contains("does not accept the certificate"));
+        assert_eq!(hint(Rejection::Alert(48), false), "");
+        assert_eq!(hint(Rejection::Alert(40), true), "", "handshake_failure is about anything");
+        assert!(hint(Rejection::Status(400), false).contains("--client-certificate FILE"));
+        assert_eq!(hint(Rejection::Status(400), true), "");
+        assert_eq!(hint(Rejection::Status(404), false), "");
         assert_eq!(client_certificate(&Plan::default(), &StepFailure::deadline(Step::Exchange)), None);
     }
 }

@@ -16,7 +16,7 @@ use crate::context::{Caller, ThreadContext};
 use crate::failure::{Cause, Step, StepFailure};
 use crate::plan::{Plan, Work};
 use crate::recorder::Times;
-use connection::{Answer, Target};
+use connection::{CompleteResponse, Target};
 use sequence::{Sequence, Values};
 
 /// A connection that carries requests.
@@ -49,7 +49,7 @@ impl Connection for HttpConnection {
         self.driver.finish_handshake()
     }
 
-    fn look(&mut self) -> Result<bool, StepFailure> {
+    fn check_idle(&mut self) -> Result<bool, StepFailure> {
         // hyper reads whenever it is polled: what the target has ended is known by now.
         Ok(self.has_room())
     }
@@ -75,10 +75,10 @@ impl Connection for HttpConnection {
                 taken = Some(values);
                 done
             }),
-            Err(connection::Lost::NotSeen(trouble)) => Err(Lost::NotSeen(trouble)),
-            Err(connection::Lost::Failed(trouble)) => {
+            Err(connection::Lost::NotSeen(failure)) => Err(Lost::NotSeen(failure)),
+            Err(connection::Lost::Failed(failure)) => {
                 self.context.record().no_answer(which);
-                Err(Lost::Failed(trouble))
+                Err(Lost::Failed(failure))
             }
         };
         if let Some(sequence) = &mut self.sequence {
@@ -120,9 +120,9 @@ fn judge(
     context: &ThreadContext,
     began: Moment,
     which: usize,
-    answer: Answer,
+    answer: CompleteResponse,
 ) -> Result<(Moment, Values), Lost> {
-    let Answer { status, first_byte, done, taken } = answer;
+    let CompleteResponse { status, first_byte, done, taken } = answer;
     // A final answer of 1xx is none, and cannot be expected: 101 changes the protocol, which was not requested
     // (RFC 9110 §15.2.2).
     let expected = matches!(&context.plan.work, Work::Http { expect, .. } if expect.accepts(status.as_u16()));

@@ -12,7 +12,7 @@ use crate::outcome::Refusal;
 
 /// Largest file that is read: a day's report with a histogram for each second has about 500 MiB at most; what is
 /// larger is something else.
-const LARGEST: u64 = 1 << 30;
+const MAX_REPORT_BYTES: u64 = 1 << 30;
 
 /// Reads the job of a JSON report, or a job alone.
 ///
@@ -23,8 +23,11 @@ pub fn read(path: &Path) -> Result<Job, Refusal> {
     let failed = |what: String| Refusal::wrong_use(format!("replay {}: {what}", path.display()));
     let file = File::open(path).map_err(|error| failed(error.to_string()))?;
     let mut text = String::new();
-    let read = file.take(LARGEST + 1).read_to_string(&mut text).map_err(|error| failed(error.to_string()))?;
-    if read as u64 > LARGEST {
+    let read = file
+        .take(MAX_REPORT_BYTES + 1)
+        .read_to_string(&mut text)
+        .map_err(|error| failed(error.to_string()))?;
+    if read as u64 > MAX_REPORT_BYTES {
         return Err(failed("larger than 1 GiB, which no report is".to_owned()));
     }
     Job::parse(&text).map_err(|error| {

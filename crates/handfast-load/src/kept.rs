@@ -12,7 +12,7 @@ use crate::context::{Caller, ThreadContext};
 use crate::failure::StepFailure;
 use crate::opener::Permit;
 use crate::pool::{Ending, Pool, Waiter};
-use crate::standing::Standing;
+use crate::standing::OpenGuard;
 use crate::thinking::Thinking;
 
 /// A connection, from the first byte to the last.
@@ -54,8 +54,8 @@ impl Driver {
     async fn connect_and_serve<C: Connection>(&mut self) -> Result<(), Ending> {
         let mut connection = C::open(&self.context, self.caller).await.map_err(Ending::Unused)?;
         let context = Rc::clone(&self.context);
-        let standing = Standing::new(&context);
-        self.permit.stands();
+        let standing = OpenGuard::new(&context);
+        self.permit.set_open();
         connection.settle().await.map_err(Ending::Unused)?;
         let outcome = self.serve(&mut connection).await;
         drop(standing);
@@ -92,15 +92,15 @@ impl Driver {
         if self.context.is_over() {
             return Ok(());
         }
-        let Some(trouble) = unseen else { return Err(Ending::Unused(connection.ended_unused())) };
+        let Some(failure) = unseen else { return Err(Ending::Unused(connection.ended_unused())) };
         // Counted as failed and not repeated: otherwise a target that closes every connection would seem to work.
         self.not_seen.pop();
-        Err(Ending::Failed(trouble))
+        Err(Ending::Failed(failure))
     }
 
     /// Begins due exchanges while there is room. With room left, offers the connection to the pool.
     fn begin<C: Connection>(&mut self, connection: &mut C) -> Result<(), Ending> {
-        while !self.context.is_over() && connection.look().map_err(Ending::Unused)? {
+        while !self.context.is_over() && connection.check_idle().map_err(Ending::Unused)? {
             if !self.thinking.may_begin(Moment::now()) {
                 break;
             }
@@ -130,9 +130,9 @@ impl Driver {
                 recorder.succeeded(self.caller.member, intended, began, done);
                 return None;
             }
-            Err(Lost::NotSeen(trouble)) => {
+            Err(Lost::NotSeen(failure)) => {
                 self.not_seen.push(intended);
-                return Some(trouble);
+                return Some(failure);
             }
             Err(lost) => lost,
         };
@@ -143,7 +143,7 @@ impl Driver {
         }
         let mut recorder = self.context.record();
         recorder.lag(intended, began);
-        recorder.failed(self.caller.member, lost.into_trouble(), Moment::now());
+        recorder.failed(self.caller.member, lost.into_failure(), Moment::now());
         None
     }
 

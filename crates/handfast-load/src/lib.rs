@@ -10,7 +10,7 @@
 //! | at which step something failed, and why | [`cause`] |
 //! | whether there are ports and descriptors for it | [`ports`] |
 //! | the part of one machine | [`generator`] |
-//! | a run on many machines | [`fleet`] |
+//! | a run on many machines | [`distributed`] |
 //! | what that machine is, and how busy | [`machine`] |
 //! | what the server's processes spent | [`account`] |
 //! | the result before the verdict | [`outcome`] |
@@ -25,7 +25,7 @@
 pub mod account;
 pub mod assemble;
 pub mod cause;
-pub mod fleet;
+pub mod distributed;
 pub mod generator;
 mod hint;
 pub mod job;
@@ -63,7 +63,7 @@ mod thinking;
 mod thread;
 mod transaction;
 mod failure;
-mod turns;
+mod round_robin;
 mod warm_up;
 mod wire;
 mod work;

@@ -16,7 +16,7 @@ use rustix::process::{Resource, getrlimit};
 use rustix::time::{ClockId, clock_gettime};
 
 /// Longest file of /proc or /sys that is read; /proc/cpuinfo of a machine with 1,024 CPUs is about 1.5 MiB.
-const LONGEST: u64 = 4 << 20;
+const MAX_FILE_BYTES: u64 = 4 << 20;
 
 /// The sysctls that decide how many connections a second a machine can make or take.
 const SYSCTLS: [&str; 11] = [
@@ -295,7 +295,7 @@ fn field(text: &str, name: &str) -> Option<String> {
 /// A small file's text.
 pub(crate) fn text(path: &str) -> Option<String> {
     let mut text = String::new();
-    File::open(path).ok()?.take(LONGEST).read_to_string(&mut text).ok()?;
+    File::open(path).ok()?.take(MAX_FILE_BYTES).read_to_string(&mut text).ok()?;
     Some(text)
 }
 

@@ -95,10 +95,10 @@ impl Pool {
             return Arrived::Dropped;
         }
         let called = self.call();
-        self.want();
+        self.request_connections();
         match called {
             true => Arrived::Served,
-            false if self.opener.standing() + self.opener.opening() < self.most => Arrived::Opening,
+            false if self.opener.open_connections() + self.opener.opening() < self.most => Arrived::Opening,
             false if self.opener.opening() > 0 => Arrived::Opening,
             false => Arrived::Full,
         }
@@ -134,14 +134,14 @@ impl Pool {
     }
 
     /// Requests a connection for each waiting arrival, and a few more.
-    fn want(&self) {
+    fn request_connections(&self) {
         if self.arrivals.is_closed_model() {
             return;
         }
         let needed = u32::try_from(self.arrivals.waiting()).unwrap_or(u32::MAX).saturating_add(AHEAD);
-        let there = self.opener.standing() + self.opener.opening();
+        let there = self.opener.open_connections() + self.opener.opening();
         let coming = self.spare.get() + self.called.get() + self.opener.opening();
-        self.opener.want(there.saturating_add(needed.saturating_sub(coming)).min(self.most));
+        self.opener.set_required(there.saturating_add(needed.saturating_sub(coming)).min(self.most));
     }
 
     /// Intended start of the connection's next exchange, if there is one now.
@@ -189,7 +189,7 @@ impl Pool {
     ) {
         let by_error = match &ending {
             None => false,
-            Some(Ending::Unused(trouble)) => !trouble.is_end(),
+            Some(Ending::Unused(failure)) => !failure.is_end(),
             Some(Ending::Failed(_) | Ending::Counted) => true,
         };
         // In an open model, some connections are idle for the whole run, and every target has an idle timeout.
@@ -200,34 +200,34 @@ impl Pool {
             context.record().shed();
         }
         match ending {
-            Some(Ending::Failed(trouble)) => context.record().failed(caller.member, trouble, Moment::now()),
-            Some(Ending::Unused(trouble)) if shed || by_error => self.unused(context, caller, shed, &trouble),
+            Some(Ending::Failed(failure)) => context.record().failed(caller.member, failure, Moment::now()),
+            Some(Ending::Unused(failure)) if shed || by_error => self.unused(context, caller, shed, &failure),
             _ => {}
         }
         if self.arrivals.is_closed_model() && context.is_over() {
             context.record().never_begun(self.arrivals.drain());
         } else if context.has_begun() {
-            self.want();
+            self.request_connections();
         } else if !self.arrivals.is_closed_model() && shed {
             // The target sheds them, and nothing needs them yet: open no more in advance.
-            self.opener.want(self.opener.standing() + self.opener.opening());
+            self.opener.set_required(self.opener.open_connections() + self.opener.opening());
         }
     }
 
     /// A connection failed without a transaction on it. In a closed model it would have had
     /// one. In an open model the waiting arrivals fail only if no connection is open or being opened to serve them:
     /// then the target is unreachable for them.
-    fn unused(&self, context: &ThreadContext, caller: Caller, shed: bool, trouble: &StepFailure) {
-        let nobody = self.opener.standing() + self.opener.opening() == 0;
+    fn unused(&self, context: &ThreadContext, caller: Caller, shed: bool, failure: &StepFailure) {
+        let nobody = self.opener.open_connections() + self.opener.opening() == 0;
         let failed = match (self.arrivals.is_closed_model(), context.has_begun()) {
             (true, true) => 1,
             (false, true) if shed && nobody => self.arrivals.drain(),
             _ => 0,
         };
         if failed == 0 {
-            context.record().incident(trouble.clone());
+            context.record().incident(failure.clone());
         }
-        (0..failed).for_each(|_| context.record().failed(caller.member, trouble.clone(), Moment::now()));
+        (0..failed).for_each(|_| context.record().failed(caller.member, failure.clone(), Moment::now()));
     }
 }
 

@@ -214,16 +214,16 @@ fn rests_too_long(plan: &Plan, of: u32, ports: &Ports) -> Option<Refusal> {
     if !rests || plan.keeps_connections() || !returns(plan) {
         return None;
     }
-    let wanted = opened_within_rest(plan)? / f64::from(of);
-    (wanted > ports.capacity as f64).then(|| {
+    let required = opened_within_rest(plan)? / f64::from(of);
+    (required > ports.capacity as f64).then(|| {
         let within = plan.duration.min(TIME_WAIT).as_nanos() as f64;
         let what = format!(
             "open {} connections within {}: there are {}",
-            count(wanted.ceil() as u64),
+            count(required.ceil() as u64),
             duration(within),
             ports.sentence
         );
-        let more = more_sources(plan, wanted.ceil() as u64, ports);
+        let more = more_sources(plan, required.ceil() as u64, ports);
         Refusal::failed(what).hint(format!("{more}, or --close reset, or sysctl net.ipv4.tcp_tw_reuse=1"))
     })
 }
@@ -234,9 +234,9 @@ fn opened_within_rest(plan: &Plan) -> Option<f64> {
 }
 
 /// The `--source` that would be enough.
-fn more_sources(plan: &Plan, wanted: u64, ports: &Ports) -> String {
+fn more_sources(plan: &Plan, required: u64, ports: &Ports) -> String {
     let each = ports.range.saturating_mul(ports.destinations).max(1);
-    let needed = wanted.div_ceil(each);
+    let needed = required.div_ceil(each);
     let loopback =
         plan.target.host.parse().map_or(plan.target.host == "localhost", |ip: IpAddr| ip.is_loopback());
     match (loopback, needed) {

@@ -57,7 +57,7 @@ impl RawConnection {
         self.begin(Moment::now(), 0);
         loop {
             if let Some(finished) = self.next_finished() {
-                return finished.outcome.map_err(Lost::into_trouble);
+                return finished.outcome.map_err(Lost::into_failure);
             }
             self.turn(Moment::NEVER).await;
         }
@@ -68,7 +68,7 @@ impl RawConnection {
     /// **Errors**: the target ended it, aborted it, or sent data that was not requested.
     pub(crate) async fn idle(&mut self, limit: Moment) -> Result<bool, StepFailure> {
         self.wire.flush(Step::Exchange)?;
-        match self.wire.look(&self.context, Step::Exchange)? {
+        match self.wire.check_idle(&self.context, Step::Exchange)? {
             Got::Something => Ok(false),
             Got::Nothing => Ok(engine::wait(limit).await == engine::Woken::Deadline),
             Got::End => Err(self.wire.ended_early(Step::Exchange, "the target ended an idle connection")),
@@ -134,8 +134,8 @@ impl Connection for RawConnection {
         Ok(())
     }
 
-    fn look(&mut self) -> Result<bool, StepFailure> {
-        if self.has_room() && self.wire.look(&self.context, Step::Exchange)? == Got::End {
+    fn check_idle(&mut self) -> Result<bool, StepFailure> {
+        if self.has_room() && self.wire.check_idle(&self.context, Step::Exchange)? == Got::End {
             self.state = State::Ended;
         }
         Ok(self.has_room())
@@ -169,15 +169,15 @@ impl Connection for RawConnection {
         let over = match self.go_on(limit).await {
             Ok(false) => return,
             Ok(true) => Ok(()),
-            Err(trouble) => Err(trouble),
+            Err(failure) => Err(failure),
         };
         let Some(UnderWay { intended, exchange }) = self.under_way.take() else { return };
         let began = exchange.began();
         let outcome = match over {
             Ok(()) => Ok(exchange.finish(&self.context)),
-            Err(trouble) => {
+            Err(failure) => {
                 self.state = State::Broken;
-                Err(Lost::Failed(trouble))
+                Err(Lost::Failed(failure))
             }
         };
         self.finished = Some(Finished { intended, began, outcome });

@@ -18,7 +18,7 @@ use crate::plan::{self, Body, HttpVersion, Plan, Work};
 pub(crate) type PreparedRequest = Request<Full<Bytes>>;
 
 /// Largest file that is sent: every one is kept in memory, once.
-const LARGEST: u64 = 64 << 20;
+const MAX_FILE_BYTES: u64 = 64 << 20;
 
 /// Every request of the plan, in its order; none of works without HTTP.
 ///
@@ -34,40 +34,40 @@ pub(crate) fn prepare(plan: &Plan) -> Result<Vec<PreparedRequest>, Refusal> {
 fn prepare_one(
     version: HttpVersion,
     (scheme, authority): (&str, &str),
-    wanted: &plan::Request,
+    planned: &plan::Request,
 ) -> Result<PreparedRequest, Refusal> {
-    let wrong = |what: String| Refusal::wrong_use(format!("make the request {}: {what}", wanted.name()));
-    let body = match &wanted.body {
+    let wrong = |what: String| Refusal::wrong_use(format!("make the request {}: {what}", planned.name()));
+    let body = match &planned.body {
         None => Bytes::new(),
         Some(Body::Text(text)) => Bytes::copy_from_slice(text.as_bytes()),
         Some(Body::File(path)) => read(path)?,
     };
-    let own_host = wanted.headers.iter().find(|header| header.name == "host");
+    let own_host = planned.headers.iter().find(|header| header.name == "host");
     let authority = own_host.and_then(|header| header.value.as_deref()).unwrap_or(authority);
-    let method = wanted.method.as_str();
+    let method = planned.method.as_str();
     let mut builder = match version {
         // RFC 9112 §3.2.1 and §3.2: the path alone, and the authority in Host.
         HttpVersion::Http11 => Request::builder()
             .method(method)
-            .uri(wanted.path.as_str())
+            .uri(planned.path.as_str())
             .version(Version::HTTP_11)
             .header(HOST, authority),
         // RFC 9113 §8.3.1: :authority instead of Host.
         HttpVersion::Http2 => Request::builder()
             .method(method)
-            .uri(format!("{scheme}://{authority}{}", wanted.path))
+            .uri(format!("{scheme}://{authority}{}", planned.path))
             .version(Version::HTTP_2),
     };
     let usual = [(USER_AGENT, concat!("handfast/", env!("CARGO_PKG_VERSION"))), (ACCEPT, "*/*")];
     for (name, value) in usual {
-        if !wanted.headers.iter().any(|header| header.name == name.as_str()) {
+        if !planned.headers.iter().any(|header| header.name == name.as_str()) {
             builder = builder.header(name, value);
         }
     }
-    if wanted.says_its_length() {
+    if planned.sends_length() {
         builder = builder.header(CONTENT_LENGTH, body.len());
     }
-    for header in wanted.headers.iter().filter(|header| header.name != "host") {
+    for header in planned.headers.iter().filter(|header| header.name != "host") {
         let name =
             HeaderName::from_bytes(header.name.as_bytes()).map_err(|error| wrong(error.to_string()))?;
         let text = header.value.as_deref().unwrap_or_default();
@@ -80,8 +80,8 @@ fn prepare_one(
 
 fn read(path: &Path) -> Result<Bytes, Refusal> {
     let failed = |what: String| Refusal::wrong_use(format!("read the body from {}: {what}", path.display()));
-    let read = read_input(path, LARGEST).map(|bytes| Bytes::copy_from_slice(&bytes));
-    read.map_err(|error| failed(format!("{error}; expected at most {LARGEST} bytes")))
+    let read = read_input(path, MAX_FILE_BYTES).map(|bytes| Bytes::copy_from_slice(&bytes));
+    read.map_err(|error| failed(format!("{error}; expected at most {MAX_FILE_BYTES} bytes")))
 }
 
 #[cfg(test)]
@@ -110,22 +110,22 @@ mod tests {
     }
 
     #[test]
-    fn a_request_has_what_was_said_and_the_usual_where_nothing_was() {
-        let wanted = plan::Request {
+    fn a_request_has_what_was_given_and_the_default_otherwise() {
+        let planned = plan::Request {
             method: "POST".into(),
             path: "/a?b".into(),
             headers: vec![header("Authorization: Bearer geheim"), header("User-Agent: mine")],
             body: Some(Body::Text("{}".into())),
             ..plan::Request::default()
         };
-        let request = made(HttpVersion::Http11, wanted.clone()).unwrap();
+        let request = made(HttpVersion::Http11, planned.clone()).unwrap();
         assert_eq!((request.method().as_str(), request.uri().to_string().as_str()), ("POST", "/a?b"));
         let value = |name: &str| request.headers().get(name).and_then(|value| value.to_str().ok());
         assert_eq!(value("host"), Some("a.example:8443"));
         assert_eq!((value("user-agent"), value("accept")), (Some("mine"), Some("*/*")));
         assert_eq!((value("content-length"), value("content-type")), (Some("2"), None));
         assert!(!format!("{request:?}").contains("geheim"), "{request:?}");
-        let request = made(HttpVersion::Http2, wanted).unwrap();
+        let request = made(HttpVersion::Http2, planned).unwrap();
         assert_eq!(request.uri().to_string(), "https://a.example:8443/a?b");
         assert!(!request.headers().contains_key("host"));
     }

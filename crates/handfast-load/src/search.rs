@@ -14,13 +14,13 @@ use handfast_report::units::rate as per_second;
 use handfast_text::units::counted;
 
 /// Most rates that are tried: 2^40 times the first one, and more halvings than any precision takes.
-const MOST_RATES: u32 = 64;
+const MAX_RATES: u32 = 64;
 /// Lowest rate that the search tries before it gives up, as a share of the first rate.
-const LOWEST: f64 = 1.0 / 1024.0;
+const MIN_RATE: f64 = 1.0 / 1024.0;
 /// Best precision that can be requested: repeats do not agree more closely.
-const FINEST: f64 = 0.001;
+const MIN_PRECISION: f64 = 0.001;
 /// Steps at one rate that the generator or its ports may limit before the rate counts as unknown.
-const MOST_LIMITED: u32 = 3;
+const MAX_LIMITED_STEPS: u32 = 3;
 
 /// A search that is under way.
 #[derive(Debug)]
@@ -65,7 +65,8 @@ impl Search {
     /// precision below 0.1 %, no repeats.
     pub fn new(mut spec: SearchSpec) -> Self {
         spec.from = if spec.from.is_finite() { spec.from.clamp(0.001, 1e9) } else { 100.0 };
-        spec.precision = if spec.precision.is_finite() { spec.precision.clamp(FINEST, 1.0) } else { 0.05 };
+        spec.precision =
+            if spec.precision.is_finite() { spec.precision.clamp(MIN_PRECISION, 1.0) } else { 0.05 };
         spec.repeats = spec.repeats.clamp(1, 99);
         let rate = spec.from;
         let votes = Votes::default();
@@ -98,7 +99,7 @@ impl Search {
         let (held, verdict) = (step.held, step.verdict);
         self.steps.push(step);
         let votes = &mut self.votes;
-        match (held, verdict.says_nothing()) {
+        match (held, verdict.is_unusable()) {
             (true, _) => votes.held += 1,
             (false, false) => votes.missed += 1,
             (false, true) => votes.limited += 1,
@@ -108,7 +109,7 @@ impl Search {
             self.low = Some(self.rate);
         } else if votes.missed >= majority {
             self.high = Some(self.rate);
-        } else if votes.limited >= MOST_LIMITED {
+        } else if votes.limited >= MAX_LIMITED_STEPS {
             self.ceiling = Some((self.rate, verdict));
         } else {
             return;
@@ -116,7 +117,7 @@ impl Search {
         self.votes = Votes::default();
         self.rates += 1;
         match self.following() {
-            Some(rate) if self.rates < MOST_RATES => self.rate = rate,
+            Some(rate) if self.rates < MAX_RATES => self.rate = rate,
             _ => self.done = true,
         }
     }
@@ -149,7 +150,7 @@ impl Search {
             (Some(low), None) => Some(low * 2.0),
             // A generator that cannot even reach this rate need not try lower ones.
             (None, Some(_)) if self.limiting().is_some() => None,
-            (None, Some(high)) => Some(high / 2.0).filter(|rate| *rate >= self.spec.from * LOWEST),
+            (None, Some(high)) => Some(high / 2.0).filter(|rate| *rate >= self.spec.from * MIN_RATE),
             (Some(low), Some(high)) if high - low > low * self.spec.precision => {
                 Some(f64::midpoint(low, high))
             }
@@ -171,7 +172,7 @@ impl Search {
     fn verdict(&self) -> Option<Verdict> {
         let (rate, word) = self.limiting()?;
         let bound = self.spec.bound.written();
-        let (who, cure) = match word {
+        let (reason, cure) = match word {
             VerdictWord::PortLimited => {
                 ("source ports were at their limit", "more --source addresses, --close reset")
             }
@@ -184,7 +185,8 @@ impl Search {
             Some(low) => format!("above {} it is not known whether {bound} holds", per_second(low)),
             None => format!("it is not known which rate holds {bound}"),
         };
-        let why = format!("{known}: at {} {who} in {MOST_LIMITED} steps (hint: {cure})", per_second(rate));
+        let why =
+            format!("{known}: at {} {reason} in {MAX_LIMITED_STEPS} steps (hint: {cure})", per_second(rate));
         Some(Verdict { word, evidence: vec![why] })
     }
 
@@ -197,14 +199,14 @@ impl Search {
         if let (None, Some(high)) = (self.low, self.high) {
             notes.push(format!("no rate held {bound}: {} was the lowest that missed it", per_second(high)));
         }
-        let limited = self.steps.iter().filter(|step| step.verdict.says_nothing()).count() as u64;
+        let limited = self.steps.iter().filter(|step| step.verdict.is_unusable()).count() as u64;
         if limited > 0 {
             notes.push(format!(
                 "{} of the search had no vote, because the generator or its ports were at their limit",
                 counted(limited, "step")
             ));
         }
-        let votes = || self.steps.iter().filter(|step| !step.verdict.says_nothing());
+        let votes = || self.steps.iter().filter(|step| !step.verdict.is_unusable());
         let undecided = votes().any(|step| {
             let same = |other: &&SearchStep| (other.offered_rate - step.offered_rate).abs() < f64::EPSILON;
             votes().filter(same).any(|other| other.held != step.held)

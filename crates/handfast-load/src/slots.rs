@@ -88,12 +88,12 @@ async fn one_after_the_other(context: Rc<ThreadContext>, arrivals: Rc<ArrivalQue
     let _active = context.enter();
     let (mut first, mut failures) = (Some(permit), 0);
     while let Some(intended) = arrivals.take(&context) {
-        let mut stands = || {
+        let mut on_open = || {
             if let Some(permit) = &mut first {
-                permit.stands();
+                permit.set_open();
             }
         };
-        let good = transaction(&context, intended, &mut stands).await.is_ok();
+        let good = transaction(&context, intended, &mut on_open).await.is_ok();
         if let Some(mut permit) = first.take() {
             if good {
                 permit.proved();

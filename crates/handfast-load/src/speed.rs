@@ -39,7 +39,7 @@ const STOLEN: f64 = 0.01;
 
 /// The requested measurement.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Wanted {
+pub struct SpeedSettings {
     /// Certificates in PEM to predict for.
     pub certificates: Vec<PathBuf>,
     /// True to measure the combined limit.
@@ -76,21 +76,21 @@ const HANDSHAKES: [(Option<Signature>, Group); 6] = [
 /// the library.
 ///
 /// **Cost**: about twelve seconds of all cores; the limit takes some eight more, the comparison about half a minute.
-pub fn run(wanted: &Wanted, progress: &mut dyn FnMut(Progress<'_>)) -> Result<SpeedReport, Refusal> {
-    let files = certificates(&wanted.certificates)?;
-    let other = wanted.openssl.then(openssl::version).transpose()?;
-    let mut run = Run::new(wanted, progress);
+pub fn run(settings: &SpeedSettings, progress: &mut dyn FnMut(Progress<'_>)) -> Result<SpeedReport, Refusal> {
+    let files = certificates(&settings.certificates)?;
+    let other = settings.openssl.then(openssl::version).transpose()?;
+    let mut run = Run::new(settings, progress);
     let keys = run.keys()?;
     run.measure(&keys)?;
     run.report.predictions = predict::handshakes(&run.report, &files);
     run.report.bulk = predict::bulk(&run.report);
-    if wanted.limit {
-        run.say("the limit: library and bare relay");
+    if settings.limit {
+        run.report_step("the limit: library and bare relay");
         run.report.limit = Some(limit::measure(&keys)?);
     }
     run.notes();
     if let Some(version) = other {
-        let rows = openssl::compare(&run.report.operations, &mut |what| run.progress.say(what))?;
+        let rows = openssl::compare(&run.report.operations, &mut |what| run.progress.report(what))?;
         run.report.compared = Some(handfast_report::speed::Compared { with: version, rows });
     }
     Ok(run.report)
@@ -123,14 +123,14 @@ fn certificates(paths: &[PathBuf]) -> Result<Vec<File>, Refusal> {
 
 /// Reports the progress.
 struct Steps<'a> {
-    tell: &'a mut dyn FnMut(Progress<'_>),
+    on_progress: &'a mut dyn FnMut(Progress<'_>),
     done: usize,
     steps: usize,
 }
 
 impl Steps<'_> {
-    fn say(&mut self, now: &str) {
-        (self.tell)(Progress { now, done: self.done.min(self.steps), steps: self.steps });
+    fn report(&mut self, now: &str) {
+        (self.on_progress)(Progress { now, done: self.done.min(self.steps), steps: self.steps });
         self.done += 1;
     }
 }
@@ -224,13 +224,13 @@ fn names(act: Act) -> (What, &'static str, Option<u32>) {
 }
 
 impl<'a> Run<'a> {
-    fn new(wanted: &Wanted, tell: &'a mut dyn FnMut(Progress<'_>)) -> Self {
+    fn new(settings: &SpeedSettings, tell: &'a mut dyn FnMut(Progress<'_>)) -> Self {
         let rows = rows();
         let steps = 1
             + rows.len() * (1 + REPETITIONS)
             + rows.iter().filter(|row| row.on_all()).count()
-            + usize::from(wanted.limit)
-            + if wanted.openssl { openssl::STEPS } else { 0 };
+            + usize::from(settings.limit)
+            + if settings.openssl { openssl::STEPS } else { 0 };
         let facts = machine::facts();
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let (found, missing) = handfast_tls::features::features();
@@ -247,16 +247,16 @@ impl<'a> Run<'a> {
                 .collect(),
             ..SpeedReport::default()
         };
-        let progress = Steps { tell, done: 0, steps };
+        let progress = Steps { on_progress: tell, done: 0, steps };
         Self { progress, report, watch: Watch::default(), machine: MachineCpu::new(), busy: 0.0 }
     }
 
-    fn say(&mut self, now: &str) {
-        self.progress.say(now);
+    fn report_step(&mut self, now: &str) {
+        self.progress.report(now);
     }
 
     fn keys(&mut self) -> Result<Keys, Refusal> {
-        self.say("making keys");
+        self.report_step("making keys");
         handfast_tls::warm_up();
         Keys::generate().map_err(timing::refusal)
     }
@@ -266,13 +266,13 @@ impl<'a> Run<'a> {
     fn measure(&mut self, keys: &Keys) -> Result<(), Refusal> {
         let mut timed = Vec::new();
         for row in rows() {
-            self.say(&format!("preparing to {}", row.words()));
+            self.report_step(&format!("preparing to {}", row.words()));
             timed.push((row, Timed::new(row.subject(keys)?)?));
         }
         self.machine = MachineCpu::new();
         for pass in 1..=REPETITIONS {
             for (row, timed) in &mut timed {
-                self.say(&format!("pass {pass} of {REPETITIONS}, {}", row.words()));
+                self.report_step(&format!("pass {pass} of {REPETITIONS}, {}", row.words()));
                 timed.repeat(&mut self.watch)?;
             }
         }
@@ -288,7 +288,7 @@ impl<'a> Run<'a> {
     }
 
     fn on_all(&mut self, row: Row, keys: &Keys, alone: Time) -> Result<AllCores, Refusal> {
-        self.say(&format!("on all cores, {}", row.words()));
+        self.report_step(&format!("on all cores, {}", row.words()));
         let per_second = timing::all(&|| row.subject(keys), self.report.cores)?;
         Ok(AllCores { per_second, factor: per_second / alone.per_second().max(f64::MIN_POSITIVE) })
     }
@@ -370,20 +370,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_step_is_told_of() {
+    fn every_step_is_reported() {
         let rows = rows();
         assert_eq!(rows.len(), 12 + 12 + 12 + 2 + 6);
         let all = rows.iter().filter(|row| row.on_all()).count();
         assert_eq!(all, 6 + 4 + 3 + 1 + 6, "what is measured on all cores");
-        let mut told = Vec::new();
-        let mut tell = |progress: Progress<'_>| told.push((progress.done, progress.steps));
-        let mut steps = Steps { tell: &mut tell, done: 0, steps: 2 };
-        (0..4).for_each(|_| steps.say("x"));
-        assert_eq!(told, [(0, 2), (1, 2), (2, 2), (2, 2)]);
+        let mut lines = Vec::new();
+        let mut tell = |progress: Progress<'_>| lines.push((progress.done, progress.steps));
+        let mut steps = Steps { on_progress: &mut tell, done: 0, steps: 2 };
+        (0..4).for_each(|_| steps.report("x"));
+        assert_eq!(lines, [(0, 2), (1, 2), (2, 2), (2, 2)]);
     }
 
     #[test]
-    fn a_machine_that_is_not_quiet_is_told_of() {
+    fn a_machine_that_is_not_quiet_is_reported() {
         assert_eq!(notes(0.99, 1.05, 0.0), [""; 0]);
         assert!(notes(0.80, 0.80, 0.0)[0].contains("had 80 % of a CPU, and other programs used 0.0 CPUs"));
         assert!(notes(0.99, 1.89, 0.0)[0].contains("other programs used 0.9 CPUs"));

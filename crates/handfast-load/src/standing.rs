@@ -23,9 +23,9 @@ use crate::wire::{Got, Wire};
 const ROUNDS: u32 = 16;
 
 /// Counts an open connection until it is dropped.
-pub(crate) struct Standing<'a>(&'a ThreadContext);
+pub(crate) struct OpenGuard<'a>(&'a ThreadContext);
 
-impl<'a> Standing<'a> {
+impl<'a> OpenGuard<'a> {
     /// One more.
     pub(crate) fn new(context: &'a ThreadContext) -> Self {
         context.record().opened();
@@ -33,7 +33,7 @@ impl<'a> Standing<'a> {
     }
 }
 
-impl Drop for Standing<'_> {
+impl Drop for OpenGuard<'_> {
     fn drop(&mut self) {
         self.0.record().closed();
     }
@@ -47,16 +47,16 @@ pub(crate) async fn bulk(context: Rc<ThreadContext>, mut permit: Permit) {
     match bulk_connection(&context, caller, &mut permit, send, receive).await {
         // How long it took is how long the run was: nothing to be timed.
         Ok(()) => context.record().finished(caller.member, Moment::now()),
-        Err(trouble) => fail_first(&context, caller, &permit, trouble),
+        Err(failure) => fail_first(&context, caller, &permit, failure),
     }
 }
 
 /// Counts a connection that failed, and whether the target shed it.
-fn fail_first(context: &ThreadContext, caller: Caller, permit: &Permit, trouble: StepFailure) {
+fn fail_first(context: &ThreadContext, caller: Caller, permit: &Permit, failure: StepFailure) {
     if permit.ended(false) {
         context.record().shed();
     }
-    context.record().failed(caller.member, trouble, Moment::now());
+    context.record().failed(caller.member, failure, Moment::now());
 }
 
 async fn bulk_connection(
@@ -68,8 +68,8 @@ async fn bulk_connection(
 ) -> Result<(), StepFailure> {
     let connected = connect(context, caller, &[]).await?;
     let (mut wire, mut opening) = Opening::of(connected);
-    let standing = Standing::new(context);
-    permit.stands();
+    let standing = OpenGuard::new(context);
+    permit.set_open();
     opening.send_flight(context, &mut wire, Step::Handshake)?;
     context.wait_for_start().await;
     let mut sent = 0;
@@ -159,8 +159,8 @@ pub(crate) async fn rehearse(context: &Rc<ThreadContext>, caller: Caller) -> Res
 pub(crate) async fn idle(context: Rc<ThreadContext>, mut permit: Permit) {
     let _active = context.enter();
     let caller = context.draw();
-    if let Err(trouble) = idle_connection(&context, caller, &mut permit, Moment::now()).await {
-        fail_first(&context, caller, &permit, trouble);
+    if let Err(failure) = idle_connection(&context, caller, &mut permit, Moment::now()).await {
+        fail_first(&context, caller, &permit, failure);
     }
 }
 
@@ -171,14 +171,14 @@ async fn idle_connection(
     began: Moment,
 ) -> Result<(), StepFailure> {
     let mut connection = RawConnection::open(context, caller).await?;
-    let standing = Standing::new(context);
+    let standing = OpenGuard::new(context);
     let stood = if Sizes::of(&context.plan.work).is_some() {
         connection.exchange().await?;
-        permit.stands();
+        permit.set_open();
         Moment::now()
     } else {
         let stood = Moment::now();
-        permit.stands();
+        permit.set_open();
         connection.settle().await?;
         stood
     };

@@ -8,13 +8,13 @@ use handfast_tls::client::{ClientSettings, Identity, Verification};
 use handfast_tls::files::read_input;
 
 use crate::outcome::Refusal;
-use crate::plan::mix::{MOST_MEMBERS, MOST_NAMES};
-use crate::plan::request::MOST_REQUESTS;
+use crate::plan::mix::{MAX_MEMBERS, MAX_NAMES};
+use crate::plan::request::MAX_REQUESTS;
 use crate::plan::take;
 use crate::plan::{HttpVersion, Model, Plan, Stage, Target, Tls, Verify, Work};
 
 /// Bytes of a file with certificates or a key.
-const MOST_PEM_BYTES: u64 = 16 << 20;
+const MAX_PEM_BYTES: u64 = 16 << 20;
 
 /// Resolves a target's name, as applications of this machine do.
 ///
@@ -120,7 +120,7 @@ fn private_key(path: &Path, same: bool) -> Result<Vec<u8>, Refusal> {
 }
 
 fn read(path: &Path, what: &str) -> Result<Vec<u8>, Refusal> {
-    read_input(path, MOST_PEM_BYTES)
+    read_input(path, MAX_PEM_BYTES)
         .map(|bytes| bytes.to_vec())
         .map_err(|error| Refusal::wrong_use(format!("read {what} from {}: {error}", path.display())))
 }
@@ -171,8 +171,8 @@ pub(crate) fn check(plan: &Plan) -> Result<(), Refusal> {
 /// Mistakes in the clients, or in each member of the mix.
 fn clients(plan: &Plan, wrong: &mut Vec<String>) {
     let members = plan.mix.len();
-    if members > MOST_MEMBERS {
-        wrong.push(format!("--mix has {members} members; expected at most {MOST_MEMBERS}"));
+    if members > MAX_MEMBERS {
+        wrong.push(format!("--mix has {members} members; expected at most {MAX_MEMBERS}"));
     }
     let early = plan.clients().any(|(_, tls)| tls.early_data);
     if early && !matches!(plan.work, Work::Exchange { send: 1.., .. }) {
@@ -188,8 +188,8 @@ fn clients(plan: &Plan, wrong: &mut Vec<String>) {
         if !(0.0..=1.0).contains(&tls.resume) {
             wrong.push(format!("--resume is {}; expected a share from 0 to 1", tls.resume));
         }
-        if tls.server_names.len() > MOST_NAMES {
-            wrong.push(format!("--sni has {} names; expected at most {MOST_NAMES}", tls.server_names.len()));
+        if tls.server_names.len() > MAX_NAMES {
+            wrong.push(format!("--sni has {} names; expected at most {MAX_NAMES}", tls.server_names.len()));
         }
         if tls.server_names.iter().any(|name| name.weight == 0) {
             wrong.push("--sni has a name with a weight of 0; expected at least 1".into());
@@ -204,8 +204,8 @@ fn requests(plan: &Plan, wrong: &mut Vec<String>) {
         wrong.push("--in-order needs --streams 1".into());
     }
     wrong.extend(take::mistakes(requests, *in_order).iter().map(|what| format!("--take: {what}")));
-    if requests.is_empty() || requests.len() > MOST_REQUESTS {
-        wrong.push(format!("--url: {} requests; expected 1 to {MOST_REQUESTS}", requests.len()));
+    if requests.is_empty() || requests.len() > MAX_REQUESTS {
+        wrong.push(format!("--url: {} requests; expected 1 to {MAX_REQUESTS}", requests.len()));
     }
     for request in requests {
         let what = crate::plan::request::mistakes(request).into_iter();
@@ -221,7 +221,7 @@ mod tests {
     use crate::plan::Arrivals;
 
     #[test]
-    fn everything_that_makes_no_sense_is_told_at_once() {
+    fn everything_that_makes_no_sense_is_reported_at_once() {
         let plan = Plan {
             connections: 0,
             duration: Duration::ZERO,
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_certificate_without_its_key_is_told_with_its_file() {
+    fn a_client_certificate_without_its_key_is_reported_with_its_file() {
         let folder = tempfile::tempdir().expect("a folder");
         let file = |name: &str, text: &str| {
             let path = folder.path().join(name);

@@ -47,15 +47,15 @@ pub(crate) enum Order {
 
 /// The answers of a thread.
 #[derive(Debug)]
-pub(crate) enum Answer {
+pub(crate) enum Reply {
     /// It is there, or why not.
     Ready(Result<(), Failure>),
     /// The result of the rehearsal: the duration of its exchange.
     Rehearsed(Result<Duration, StepFailure>),
     /// The number of tickets in the pool, and the required number.
-    Warm { tickets: usize, wanted: usize },
+    Warm { tickets: usize, required: usize },
     /// The number of open connections, and the required number, if there is one.
-    Prepared { standing: u32, wanted: u32 },
+    Prepared { standing: u32, required: u32 },
     /// The measured part began with this lag.
     Started { late_ns: i64 },
 }
@@ -64,7 +64,7 @@ pub(crate) enum Answer {
 pub(crate) fn run(
     assignment: Assignment,
     orders: Letterbox<Order>,
-    answers: &SyncSender<Answer>,
+    answers: &SyncSender<Reply>,
     seconds: SyncSender<Interval>,
 ) {
     handfast_tls::warm_up();
@@ -75,7 +75,7 @@ pub(crate) fn run(
     let clients = match assignment.settings.iter().map(client).collect::<Result<Vec<Client>, _>>() {
         Ok(clients) => clients,
         Err(failure) => {
-            let _ = answers.send(Answer::Ready(Err(failure)));
+            let _ = answers.send(Reply::Ready(Err(failure)));
             return;
         }
     };
@@ -102,11 +102,11 @@ async fn take_orders(
     assignment: Assignment,
     context: Rc<ThreadContext>,
     orders: Letterbox<Order>,
-    answers: SyncSender<Answer>,
+    answers: SyncSender<Reply>,
 ) {
     let mut orders = orders.open();
     let mut pool = None;
-    let _ = answers.send(Answer::Ready(Ok(())));
+    let _ = answers.send(Reply::Ready(Ok(())));
     while let Ok(letters) = orders.receive().await {
         for order in letters {
             match order {
@@ -114,13 +114,13 @@ async fn take_orders(
                     context.aim_at(target);
                     let outcome = warm_up::rehearse(&context).await;
                     let _ =
-                        answers.send(Answer::Rehearsed(outcome.map(|()| context.record().last_exchange())));
+                        answers.send(Reply::Rehearsed(outcome.map(|()| context.record().last_exchange())));
                 }
                 Order::WarmUp(target) => {
                     context.aim_at(target);
-                    let wanted = warm_up::fill_pools(&assignment, &context).await;
+                    let required = warm_up::fill_pools(&assignment, &context).await;
                     let tickets = context.clients.iter().map(|side| side.client.tickets()).sum();
-                    let _ = answers.send(Answer::Warm { tickets, wanted });
+                    let _ = answers.send(Reply::Warm { tickets, required });
                 }
                 Order::Also(targets) => context.aim_at_also(targets),
                 Order::Prepare(took) => pool = prepare(&assignment, &context, took, answers.clone()),
@@ -145,7 +145,7 @@ fn prepare(
     assignment: &Assignment,
     context: &Rc<ThreadContext>,
     took: Duration,
-    answers: SyncSender<Answer>,
+    answers: SyncSender<Reply>,
 ) -> Option<Rc<Pool>> {
     context.record().record();
     let (plan, connections) = (&assignment.plan, assignment.connections());
@@ -153,7 +153,7 @@ fn prepare(
     let Some((_, parts)) =
         part.filter(|_| plan.keeps_connections() || matches!(plan.work, Work::Bulk { .. }))
     else {
-        let _ = answers.try_send(Answer::Prepared { standing: 0, wanted: 0 });
+        let _ = answers.try_send(Reply::Prepared { standing: 0, required: 0 });
         return None;
     };
     if let Work::Bulk { .. } = plan.work {
@@ -164,21 +164,21 @@ fn prepare(
             Rc::clone(&opener)
                 .run(Rc::clone(context), move |permit| standing::bulk(Rc::clone(&bulk), permit)),
         );
-        engine::spawn(Priority::Flow, tell_when_ready(opener, plan.clone(), answers));
+        engine::spawn(Priority::Flow, report_when_ready(opener, plan.clone(), answers));
         return None;
     }
     let pool = Pool::new(ArrivalQueue::new(plan), plan, connections, parts, took);
     work::keep(context, &pool);
-    engine::spawn(Priority::Flow, tell_when_ready(Rc::clone(&pool.opener), plan.clone(), answers));
+    engine::spawn(Priority::Flow, report_when_ready(Rc::clone(&pool.opener), plan.clone(), answers));
     Some(pool)
 }
 
-async fn tell_when_ready(opener: Rc<Opener>, plan: Plan, answers: SyncSender<Answer>) {
+async fn report_when_ready(opener: Rc<Opener>, plan: Plan, answers: SyncSender<Reply>) {
     let closed = plan.model == Model::Closed;
     // In an open model they were opened in advance: connections that the target sheds are not required.
     opener.ready(plan.timeout, || !closed && opener.is_shed()).await;
-    let wanted = if closed { opener.wanted() } else { 0 };
-    let _ = answers.try_send(Answer::Prepared { standing: opener.standing(), wanted });
+    let required = if closed { opener.required() } else { 0 };
+    let _ = answers.try_send(Reply::Prepared { standing: opener.open_connections(), required });
 }
 
 /// Starts what the plan says.
@@ -187,7 +187,7 @@ fn begin(
     context: &Rc<ThreadContext>,
     pool: Option<Rc<Pool>>,
     (start, end): (Moment, Moment),
-    answers: SyncSender<Answer>,
+    answers: SyncSender<Reply>,
 ) {
     context.begin(start, end);
     let plan = &assignment.plan;
@@ -219,7 +219,7 @@ fn begin(
 }
 
 /// Ends seconds when they are over, and the thread when everything is.
-async fn oversee(context: Rc<ThreadContext>, answers: SyncSender<Answer>) {
+async fn oversee(context: Rc<ThreadContext>, answers: SyncSender<Reply>) {
     context.watch();
     if let Ok(alarm) = Alarm::new() {
         alarm.set(context.start());
@@ -229,7 +229,7 @@ async fn oversee(context: Rc<ThreadContext>, answers: SyncSender<Answer>) {
         context.wait_for_start().await;
     }
     let late_ns = i64::try_from(Moment::now().since(context.start()).as_nanos()).unwrap_or(i64::MAX);
-    let _ = answers.try_send(Answer::Started { late_ns });
+    let _ = answers.try_send(Reply::Started { late_ns });
     context.record().started();
     // All other tasks wait for the same moment by a coarser timer.
     engine::wake_all();

@@ -8,24 +8,24 @@ use crate::connection::{Connection, Lost};
 use crate::context::{Caller, ThreadContext};
 use crate::failure::{Cause, Step, StepFailure};
 
-/// Does one transaction with the intended start `intended`. Calls `stands` when the handshake is over.
+/// Does one transaction with the intended start `intended`. Calls `on_open` when the handshake is over.
 ///
 /// **Errors**: it failed, which has been counted.
 pub(crate) async fn transaction<C: Connection>(
     context: &Rc<ThreadContext>,
     intended: Moment,
-    stands: &mut dyn FnMut(),
+    on_open: &mut dyn FnMut(),
 ) -> Result<(), ()> {
     let begun = Moment::now();
     let caller = context.draw();
     context.record().begun();
     let number = C::exchanges(&context.plan);
     let which = || context.next_request();
-    let outcome = attempt::<C>(context, caller, intended, (number, &which), stands).await;
+    let outcome = attempt::<C>(context, caller, intended, (number, &which), on_open).await;
     let mut recorder = context.record();
     recorder.over();
     recorder.lag(intended, begun);
-    outcome.map_err(|trouble| recorder.failed(caller.member, trouble, Moment::now()))
+    outcome.map_err(|failure| recorder.failed(caller.member, failure, Moment::now()))
 }
 
 /// The whole transaction, with `number` exchanges of the requests that `which` selects; the caller counts failures.
@@ -34,18 +34,18 @@ pub(crate) async fn attempt<C: Connection>(
     caller: Caller,
     intended: Moment,
     (number, which): (u32, &dyn Fn() -> usize),
-    stands: &mut dyn FnMut(),
+    on_open: &mut dyn FnMut(),
 ) -> Result<(), StepFailure> {
     let begun = Moment::now();
     let mut connection = C::open(context, caller).await?;
-    stands();
+    on_open();
     let mut left = number;
     let mut done = Moment::now();
     // Until when the connection must take the next exchange; looked at only while none is under way.
     let mut ready_by = None;
     loop {
         while let Some(finished) = connection.next_finished() {
-            done = finished.outcome.map_err(Lost::into_trouble)?;
+            done = finished.outcome.map_err(Lost::into_failure)?;
             ready_by = None;
         }
         while left > 0 && connection.has_room() {

@@ -398,11 +398,11 @@ fn valid(view: &View<'_>) -> Vec<String> {
 /// Counters of the generators' kernels that explain what was found.
 fn kernel(view: &View<'_>) -> Vec<String> {
     let place = if view.is_local() { "this machine, the target's too" } else { "the generator's machine" };
-    let told = |(name, meaning): &(&str, &str)| {
+    let sentence = |(name, meaning): &(&str, &str)| {
         let moved = u64::try_from(view.moved(name)).ok().filter(|moved| *moved > 0)?;
         Some(format!("on {place}: {} {meaning} ({name})", count(moved)))
     };
-    TELLING.iter().filter_map(told).collect()
+    TELLING.iter().filter_map(sentence).collect()
 }
 
 #[cfg(test)]

@@ -268,7 +268,7 @@ impl Wire {
     }
 
     /// Checks whether something happened without a request: the target ended or reset the connection.
-    pub(crate) fn look(&mut self, bench: &ThreadContext, step: Step) -> Result<Got, StepFailure> {
+    pub(crate) fn check_idle(&mut self, bench: &ThreadContext, step: Step) -> Result<Got, StepFailure> {
         let scratch = &mut *bench.scratch.borrow_mut();
         let mut unasked = 0;
         let got = self.read(scratch, step, &mut |bytes| unasked += bytes.len())?;

@@ -49,11 +49,11 @@ pub(crate) async fn rehearse(
 pub(crate) async fn transaction(
     context: &Rc<ThreadContext>,
     intended: Moment,
-    stands: &mut dyn FnMut(),
+    on_open: &mut dyn FnMut(),
 ) -> Result<(), ()> {
     match context.plan.work {
-        Work::Http { .. } => transaction::transaction::<HttpConnection>(context, intended, stands).await,
-        _ => transaction::transaction::<RawConnection>(context, intended, stands).await,
+        Work::Http { .. } => transaction::transaction::<HttpConnection>(context, intended, on_open).await,
+        _ => transaction::transaction::<RawConnection>(context, intended, on_open).await,
     }
 }
 

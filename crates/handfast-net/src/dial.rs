@@ -63,34 +63,39 @@ impl Dialling {
         }
     }
 
-    /// Begins to dial `address` from `source`; `speaks`: as [`Dialling::start_to_speak`]. Unix sockets have no source.
+    /// Begins to dial `address` from `source`; `sends_first`: as [`Dialling::start_to_speak`]. Unix sockets have no source.
     ///
     /// **Errors**: as [`Dialling::start_from`]; where no port is left, from any of the sources, with the arithmetic.
     ///
     /// **Cost**: where a source has no port left, the kernel has looked at all of them before it reports that, and the next one is
     /// tried: the callers' bound on the number of sources bounds it.
-    pub fn begin(address: &Address, source: SourceAddress<'_>, speaks: bool) -> Result<Self, Fault> {
+    pub fn begin(address: &Address, source: SourceAddress<'_>, sends_first: bool) -> Result<Self, Fault> {
         let address = match address {
             Address::Ip(address) => *address,
             Address::Unix(path) => return Self::unix(path),
         };
         let outcome = match source {
-            SourceAddress::Route => Self::tcp(address, None, speaks),
+            SourceAddress::Route => Self::tcp(address, None, sends_first),
             SourceAddress::Client(client) if source::fits(client, address) => {
-                Self::tcp(address, Some((client, true)), speaks)
+                Self::tcp(address, Some((client, true)), sends_first)
             }
             SourceAddress::Client(_) => Err(source::none_fits(address)),
-            SourceAddress::Own { all, first } => Self::from_one_of(address, all, first, speaks),
+            SourceAddress::Own { all, first } => Self::from_one_of(address, all, first, sends_first),
         };
         outcome.map_err(|fault| source::explained(fault, source, address))
     }
 
     /// Tries one source after the other, as long as it is the source that is to blame.
-    fn from_one_of(address: SocketAddr, all: &[IpAddr], first: usize, speaks: bool) -> Result<Self, Fault> {
+    fn from_one_of(
+        address: SocketAddr,
+        all: &[IpAddr],
+        first: usize,
+        sends_first: bool,
+    ) -> Result<Self, Fault> {
         let mut failed = None;
         let from_first = all.iter().cycle().skip(first % all.len().max(1)).take(all.len());
         for source in from_first.filter(|source| source::fits(**source, address)) {
-            match Self::tcp(address, Some((*source, false)), speaks) {
+            match Self::tcp(address, Some((*source, false)), sends_first) {
                 Err(fault) if matches!(fault.cause, Cause::OutOfPorts | Cause::ForeignAddress) => {
                     // Ports that ran out are a more useful reason than an address that is gone from this machine.
                     if failed.as_ref().is_none_or(|known: &Fault| known.cause != Cause::OutOfPorts) {
@@ -104,7 +109,7 @@ impl Dialling {
     }
 
     /// From `source`, which may be none of this machine's where the flag beside it is set.
-    fn tcp(address: SocketAddr, source: Option<(IpAddr, bool)>, speaks: bool) -> Result<Self, Fault> {
+    fn tcp(address: SocketAddr, source: Option<(IpAddr, bool)>, sends_first: bool) -> Result<Self, Fault> {
         let socket = open(family(address.ip()))?;
         if let Some((source, foreign)) = source {
             if foreign {
@@ -112,7 +117,7 @@ impl Dialling {
             }
             bind(&socket, source)?;
         }
-        if speaks {
+        if sends_first {
             // Without it there is a segment more; no reason not to dial.
             let _ = sockopt::set_tcp_quickack(&socket, false);
         }

@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn a_router_that_prohibits_is_told_from_a_host_that_is_not_there() {
+    fn a_router_that_prohibits_is_distinguished_from_a_host_that_is_not_there() {
         let icmp = |code| IcmpError { errno: 113, v6: false, kind: 3, code, offender: None };
         let of = |code| cause(Operation::Connect, Errno::HOSTUNREACH, None, Some(&icmp(code)));
         assert_eq!((of(1), of(13), of(10)), (Cause::HostUnreachable, Cause::Prohibited, Cause::Prohibited));

@@ -354,8 +354,8 @@ impl Listener {
         if self.tcp {
             return sys::tcp_info(&self.socket).map_or(0, |info| u64::from(info.unacknowledged));
         }
-        let mut asked = [PollFd::new(&self.socket, PollFlags::IN)];
-        let any = poll(&mut asked, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }));
+        let mut polled = [PollFd::new(&self.socket, PollFlags::IN)];
+        let any = poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }));
         u64::from(any.is_ok_and(|ready| ready > 0))
     }
 
@@ -365,7 +365,7 @@ impl Listener {
     ///
     /// It relies on this process having begun to listen there first, and on each of its listeners there doing this, and
     /// closing only when it [may](Self::may_close): then no client is sent to a socket that is about to be closed, if the
-    /// other process has at least two. The other process calls [`Self::stand_alone`] in the end.
+    /// other process has at least two. The other process calls [`Self::stop_giving_way`] in the end.
     pub fn give_way(&mut self, others: u32) -> bool {
         // One fewer than there are: the same choice is right before and after a socket of ours is closed.
         let steer = |order: &CloseOrder| {
@@ -387,7 +387,7 @@ impl Listener {
     }
 
     /// No other process gives way to this one any more: the kernel chooses among all of its sockets again.
-    pub fn stand_alone(&self) {
+    pub fn stop_giving_way(&self) {
         if self.tcp {
             sys::steer_no_more(&self.socket);
         }
@@ -472,7 +472,7 @@ mod tests {
     }
 
     #[test]
-    fn only_who_says_so_shares_an_address() {
+    fn only_a_listener_that_allows_it_shares_an_address() {
         let (address, _sockets) = listen(&loopback(), 0, 1, TIMEOUTS, Sharing::Alone).unwrap();
         let refused = bind(&address, 0, 1, TIMEOUTS, Sharing::Alone).unwrap_err();
         assert_eq!(refused.kind(), io::ErrorKind::AddrInUse);
@@ -512,7 +512,7 @@ mod tests {
                     );
                 }
             }
-            new[0].stand_alone();
+            new[0].stop_giving_way();
             // Each of them is chosen again: 200 miss one of five with a probability below 10⁻¹⁸.
             let _clients: Vec<_> = (0..200).map(|_| connect(&address).unwrap()).collect();
             let each: Vec<_> = new.iter_mut().map(|one| waiting(std::slice::from_mut(one))).collect();

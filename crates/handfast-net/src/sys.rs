@@ -308,7 +308,11 @@ pub fn run_when_idle() -> io::Result<()> {
 ///
 /// **Errors**: sigaction(2).
 pub fn survive_signals_for_a_service() -> io::Result<()> {
-    extern "C" fn hear(signal: libc::c_int, information: *const libc::siginfo_t, _: *const libc::c_void) {
+    extern "C" fn handle_signal(
+        signal: libc::c_int,
+        information: *const libc::siginfo_t,
+        _: *const libc::c_void,
+    ) {
         // SAFETY: the kernel passes a valid siginfo_t with SA_SIGINFO; signal(2) and raise(3) may be called here
         // (signal-safety(7)). The signal is blocked until this returns, and then has its default action.
         unsafe {
@@ -321,7 +325,7 @@ pub fn survive_signals_for_a_service() -> io::Result<()> {
     for signal in [libc::SIGHUP, libc::SIGUSR1] {
         // SAFETY: sigaction is a C struct of integers and pointers, for which zeroes are valid.
         let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
-        action.sa_sigaction = (hear as extern "C" fn(_, _, _)) as usize;
+        action.sa_sigaction = (handle_signal as extern "C" fn(_, _, _)) as usize;
         action.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART;
         let mut before: libc::sigaction = action;
         // SAFETY: both are valid for the call, and the handler has the form that SA_SIGINFO asks for.

@@ -3,11 +3,11 @@
 
 use handfast_text::units;
 
-use crate::keep_alive::Kept;
+use crate::keep_alive::KeepAlive;
 use crate::report::{Advice, Note, Report};
 
 /// Savings below this do not matter, and the measurement is less exact than this.
-const LEAST_MS: f64 = 0.3;
+const MIN_SAVING_MS: f64 = 0.3;
 /// A signature with ECDSA P-256 takes less.
 const ECDSA_MS: f64 = 0.2;
 /// If a handshake without a signature takes the server longer than this, the key is not the cause.
@@ -15,7 +15,7 @@ const SLOW_MS: f64 = 3.0;
 /// A name resolution that takes longer gets an advice.
 const SLOW_NAME_MS: f64 = 20.0;
 /// A certificate with fewer days left should have been renewed.
-const SOON: i64 = 14;
+const RENEWAL_DAYS: i64 = 14;
 
 /// Advice, the greatest saving first; then what is good or worth knowing.
 pub(crate) fn advice(report: &Report) -> (Vec<Advice>, Vec<Note>) {
@@ -166,7 +166,7 @@ fn signature(report: &Report) -> Option<Advice> {
     let signing = signing(report)?;
     let leaf = report.certificates.chain.first()?;
     let rsa = leaf.key.starts_with("RSA");
-    (signing - ECDSA_MS > if rsa { LEAST_MS } else { SLOW_MS }).then_some(())?;
+    (signing - ECDSA_MS > if rsa { MIN_SAVING_MS } else { SLOW_MS }).then_some(())?;
     let what = match rsa {
         true => format!(
             "Signing with {} takes the server about {}. ECDSA P-256 takes less than 0.1 ms on most machines.",
@@ -283,7 +283,7 @@ fn family(report: &Report) -> Option<Advice> {
     let broken: Vec<&str> =
         report.addresses.iter().filter(|one| one.trouble.is_some()).map(|one| one.address.as_str()).collect();
     (!broken.is_empty()).then_some(())?;
-    let trouble = report.addresses.iter().find_map(|one| one.trouble.as_ref())?;
+    let error = report.addresses.iter().find_map(|one| one.trouble.as_ref())?;
     new(
         // Browsers wait this long before they try the next address (RFC 8305 §8).
         250.0,
@@ -292,7 +292,7 @@ fn family(report: &Report) -> Option<Advice> {
             "The name has addresses that do not work: {}. A client that takes one of them first waits, a quarter of a second or much more. Repair them, or take them out of DNS.",
             broken.join(", ")
         ),
-        trouble.what.clone(),
+        error.what.clone(),
     )
 }
 
@@ -362,11 +362,11 @@ fn notes(report: &Report) -> Vec<Note> {
     notes
 }
 
-fn kept_notes(kept: Kept, say: &mut impl FnMut(bool, String)) {
+fn kept_notes(kept: KeepAlive, say: &mut impl FnMut(bool, String)) {
     /// A visitor who reads a page and then follows a link does so within this time.
     const SOON_MS: f64 = 5_000.0;
     /// Apache's default.
-    const FEW: u32 = 100;
+    const MIN_KEEP_ALIVE_REQUESTS: u32 = 100;
     match kept.idle_ms {
         Some(idle) => say(
             idle >= SOON_MS,
@@ -378,7 +378,7 @@ fn kept_notes(kept: Kept, say: &mut impl FnMut(bool, String)) {
     match (kept.requests_ended, kept.announced) {
         (false, _) => say(true, format!("a connection is still open after {requests}")),
         (true, true) => say(
-            kept.requests >= FEW,
+            kept.requests >= MIN_KEEP_ALIVE_REQUESTS,
             format!("a connection is kept for {requests}, and the last response announces its end"),
         ),
         (true, false) => say(
@@ -395,7 +395,7 @@ fn certificate_notes(report: &Report, say: &mut impl FnMut(bool, String)) {
             left @ ..0 => {
                 say(false, format!("the certificate expired {} days ago, on {}", -left, leaf.not_after))
             }
-            left @ 0..=SOON => {
+            left @ 0..=RENEWAL_DAYS => {
                 say(false, format!("the certificate expires in {left} days, on {}", leaf.not_after))
             }
             left => say(true, format!("the certificate is good for {left} days, up to {}", leaf.not_after)),

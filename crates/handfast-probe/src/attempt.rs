@@ -1,6 +1,6 @@
 //! One connection from its first packet to its end: what was agreed on, when what happened, how it ended.
 //!
-//! In: an [`Ask`]. Out: an [`Attempt`], or why it failed. The session's key share is computed before the dialling begins, and our
+//! In: [`AttemptSettings`]. Out: an [`Attempt`], or why it failed. The session's key share is computed before the dialling begins, and our
 //! last flight is sent with the request, as browsers do. ChangeCipherSpec waits for that flight, since it would otherwise be a
 //! packet without effect.
 
@@ -15,14 +15,14 @@ use handfast_tls::client::observed::{self, Shown};
 use handfast_tls::session::{Agreed, FailureKind, Session};
 use handfast_wire::starttls::{self, Progress};
 
-use crate::flights::{SegmentSize, Turn, turns};
+use crate::error::{ProbeError, Step};
+use crate::flights::{Exchange, SegmentSize, exchanges};
 use crate::http::{Head, Response};
 use crate::tally::Tally;
 use crate::target::Target;
-use crate::trouble::{Step, Trouble};
 
 /// The settings of one connection.
-pub(crate) struct Ask<'a> {
+pub(crate) struct AttemptSettings<'a> {
     pub(crate) target: &'a Target,
     pub(crate) address: SocketAddr,
     pub(crate) client: &'a Client,
@@ -36,7 +36,7 @@ pub(crate) struct Ask<'a> {
     /// The number of tickets to wait for, and for how long beyond a round trip.
     pub(crate) tickets: (usize, Duration),
     /// True to read the chain, and to observe how the server closes.
-    pub(crate) look: bool,
+    pub(crate) should_inspect: bool,
     /// The counters that it is added to.
     pub(crate) tally: &'a Tally,
 }
@@ -67,7 +67,7 @@ pub(crate) struct Attempt {
     pub(crate) hello_bytes: usize,
     pub(crate) hello_segments: u32,
     /// From the hello on.
-    pub(crate) turns: Vec<Turn>,
+    pub(crate) exchanges: Vec<Exchange>,
     /// Counts at the end of the handshake.
     pub(crate) counts: Counts,
     pub(crate) chain: Vec<Shown>,
@@ -111,35 +111,37 @@ impl Ended {
 
 impl Attempt {
     /// Turns up to the end of the handshake.
-    pub(crate) fn handshake(&self) -> impl Iterator<Item = &Turn> {
-        self.turns.iter().filter(|turn| turn.first_ms().is_some_and(|first| first <= self.secured))
+    pub(crate) fn handshake(&self) -> impl Iterator<Item = &Exchange> {
+        self.exchanges
+            .iter()
+            .filter(|exchange| exchange.first_ms().is_some_and(|first| first <= self.secured))
     }
 
     /// Round trips of the handshake.
     pub(crate) fn trips(&self) -> u32 {
-        self.handshake().map(|turn| turn.round_trips_until(self.secured)).sum()
+        self.handshake().map(|exchange| exchange.round_trips_until(self.secured)).sum()
     }
 
     /// Round trips from the beginning of TLS to the first byte of the response.
     pub(crate) fn trips_to_first_byte(&self) -> Option<u32> {
         let until = self.first_byte?;
-        Some(self.turns.iter().map(|turn| turn.round_trips_until(until)).sum())
+        Some(self.exchanges.iter().map(|exchange| exchange.round_trips_until(until)).sum())
     }
 
     /// Time for which the server was busy in the handshake.
     pub(crate) fn think(&self) -> f64 {
-        self.handshake().map(|turn| turn.think_ms).sum()
+        self.handshake().map(|exchange| exchange.think_ms).sum()
     }
 
     /// The time between the server's answer and our next bytes, or the end of the handshake.
     pub(crate) fn held(&self) -> f64 {
-        let turns: Vec<&Turn> = self.handshake().collect();
-        let next = turns.iter().skip(1).map(|turn| turn.said_ms).chain([self.secured]);
-        let held = |(turn, next): (&&Turn, f64)| {
-            let arrived = turn.bursts.iter().rfind(|burst| burst.first_ms <= self.secured);
+        let exchanges: Vec<&Exchange> = self.handshake().collect();
+        let next = exchanges.iter().skip(1).map(|exchange| exchange.sent_ms).chain([self.secured]);
+        let held = |(exchange, next): (&&Exchange, f64)| {
+            let arrived = exchange.bursts.iter().rfind(|burst| burst.first_ms <= self.secured);
             arrived.map_or(0.0, |burst| (next.min(self.secured) - burst.last_ms).max(0.0))
         };
-        turns.iter().zip(next).map(held).sum()
+        exchanges.iter().zip(next).map(held).sum()
     }
 
     /// From the beginning of TLS to its end.
@@ -151,23 +153,23 @@ impl Attempt {
 /// Makes the connection.
 ///
 /// **Errors**: the step that failed, and why.
-pub(crate) fn attempt(ask: &Ask<'_>) -> Result<Attempt, Trouble> {
+pub(crate) fn attempt(ask: &AttemptSettings<'_>) -> Result<Attempt, ProbeError> {
     let mut made = Attempt::default();
     let mut talk = open(ask, &mut made)?;
     talk.exchange(ask, &mut made)?;
     talk.wait_for_tickets(ask, &mut made)?;
     if let Some(session) = &talk.0.session {
         made.tickets = session.tickets_received();
-        made.chain = if ask.look { observed::chain(session.chain()) } else { Vec::new() };
+        made.chain = if ask.should_inspect { observed::chain(session.chain()) } else { Vec::new() };
     }
-    talk.look_back(&mut made);
+    talk.record_exchanges(&mut made);
     talk.close(ask, &mut made);
     ask.tally.made(&made);
     Ok(made)
 }
 
 /// Connects and shakes hands; our last flight waits for the request.
-pub(crate) fn open(ask: &Ask<'_>, made: &mut Attempt) -> Result<Talk, Trouble> {
+pub(crate) fn open(ask: &AttemptSettings<'_>, made: &mut Attempt) -> Result<Talk, ProbeError> {
     let early = ask.request.filter(|_| ask.early).map_or(&[][..], |(request, _)| request);
     let hello = Hello::new(ask.client, ask.resume, early)?;
     let mut line = Line::connect(ask.address, Moment::now() + ask.timeout)?;
@@ -176,9 +178,9 @@ pub(crate) fn open(ask: &Ask<'_>, made: &mut Attempt) -> Result<Talk, Trouble> {
     (made.connected, made.rtt, made.hello_bytes) = (line.connected_ms, line.rtt_ms, hello.length);
     made.offered = hello.session.offered_ticket();
     if let Some(protocol) = ask.target.starttls {
-        say_starttls(ask, &mut line, protocol)?;
+        negotiate_starttls(ask, &mut line, protocol)?;
         made.starttls_trips =
-            turns(&line.seen, line.rtt_ms, SegmentSize::of(536)).iter().map(Turn::round_trips).sum();
+            exchanges(&line.seen, line.rtt_ms, SegmentSize::of(536)).iter().map(Exchange::round_trips).sum();
         line.seen.clear();
     }
     made.begun = line.now_ms();
@@ -196,7 +198,11 @@ pub(crate) fn open(ask: &Ask<'_>, made: &mut Attempt) -> Result<Talk, Trouble> {
 }
 
 /// Asks for TLS in the target's own protocol.
-fn say_starttls(ask: &Ask<'_>, line: &mut Line, protocol: starttls::Protocol) -> Result<(), Trouble> {
+fn negotiate_starttls(
+    ask: &AttemptSettings<'_>,
+    line: &mut Line,
+    protocol: starttls::Protocol,
+) -> Result<(), ProbeError> {
     let deadline = Moment::now() + ask.timeout;
     let mut client = starttls::Client::new(protocol, &ask.target.host);
     let mut words = Vec::new();
@@ -208,7 +214,7 @@ fn say_starttls(ask: &Ask<'_>, line: &mut Line, protocol: starttls::Protocol) ->
         words.clear();
         let bytes = line.must_receive(&mut buffer, deadline)?;
         let progress = client.take(&buffer[..bytes], &mut words);
-        if progress.map_err(|problem| Trouble::starttls(&problem))? != Progress::More {
+        if progress.map_err(|problem| ProbeError::starttls(&problem))? != Progress::More {
             return Ok(line.send(&words, deadline)?);
         }
     }
@@ -219,7 +225,7 @@ pub(crate) struct Talk(pub(crate) Connection);
 
 impl Talk {
     /// Our last flight with the first request, and the responses.
-    fn exchange(&mut self, ask: &Ask<'_>, made: &mut Attempt) -> Result<(), Trouble> {
+    fn exchange(&mut self, ask: &AttemptSettings<'_>, made: &mut Attempt) -> Result<(), ProbeError> {
         let deadline = Moment::now() + ask.timeout;
         let Some((request, times)) = ask.request else {
             self.0.flush(deadline)?;
@@ -227,16 +233,16 @@ impl Talk {
         };
         for number in 0..times.max(1) {
             let sent_early = number == 0 && made.early == Some(true);
-            let said = self.0.line.now_ms();
+            let sent_at = self.0.line.now_ms();
             if number == 0 {
-                made.requested = Some(said);
+                made.requested = Some(sent_at);
             }
-            let (first, response) = self.ask_once(if sent_early { b"" } else { request }, ask.timeout)?;
+            let (first, response) = self.send_request(if sent_early { b"" } else { request }, ask.timeout)?;
             if number == 0 {
                 (made.first_byte, made.complete) = (Some(first), Some(self.0.line.now_ms()));
                 made.body_bytes = response.body_bytes;
             } else {
-                made.again.push(first - said);
+                made.again.push(first - sent_at);
             }
             let closes = response.head.closes || self.0.is_closed;
             made.head = Some(response.head);
@@ -247,8 +253,8 @@ impl Talk {
         Ok(())
     }
 
-    /// Everything sent and received so far, as turns; and the negotiated parameters.
-    pub(crate) fn look_back(&mut self, made: &mut Attempt) {
+    /// Everything sent and received so far, as exchanges; and the negotiated parameters.
+    pub(crate) fn record_exchanges(&mut self, made: &mut Attempt) {
         self.0.line.take_notes();
         let received = (made.counts.received_segment_size as usize).max(536);
         let segment =
@@ -256,12 +262,16 @@ impl Talk {
         // The SYN's round trip may include ARP, or waking an idle radio.
         let least = f64::from(made.counts.least_round_trip_us) / 1e3;
         made.rtt = if least > 0.0 { made.rtt.min(least) } else { made.rtt };
-        made.turns = turns(&self.0.line.seen, made.rtt, segment);
+        made.exchanges = exchanges(&self.0.line.seen, made.rtt, segment);
         made.agreed = self.0.session.as_ref().map(Session::agreed).unwrap_or_default();
     }
 
     /// Makes one request, and reads its response: when its first byte came, and what it says.
-    pub(crate) fn ask_once(&mut self, request: &[u8], timeout: Duration) -> Result<(f64, Response), Trouble> {
+    pub(crate) fn send_request(
+        &mut self,
+        request: &[u8],
+        timeout: Duration,
+    ) -> Result<(f64, Response), ProbeError> {
         self.0.send(request, Moment::now() + timeout)?;
         self.response(Moment::now() + timeout)
     }
@@ -283,16 +293,16 @@ impl Talk {
     }
 
     /// Reads one response: when its first byte came, and what it says.
-    fn response(&mut self, deadline: Moment) -> Result<(f64, Response), Trouble> {
+    fn response(&mut self, deadline: Moment) -> Result<(f64, Response), ProbeError> {
         let mut response = Response::new();
         let mut first = None;
         let mut size = FIRST;
         loop {
             if !self.0.plaintext.is_empty() {
-                first.get_or_insert_with(|| self.0.line.last_heard());
+                first.get_or_insert_with(|| self.0.line.last_received());
                 let bytes = std::mem::take(&mut self.0.plaintext);
                 let taken = response.take(bytes.filled());
-                taken.map_err(|why| Trouble::new(Step::Exchange, "http", format!("exchange: {why}")))?;
+                taken.map_err(|why| ProbeError::new(Step::Exchange, "http", format!("exchange: {why}")))?;
             }
             if let (true, Some(first)) = (response.is_over(), first) {
                 return Ok((first, response));
@@ -311,9 +321,9 @@ impl Talk {
     }
 
     /// Waits briefly until this number of tickets has arrived: a server need not send any.
-    fn wait_for_tickets(&mut self, ask: &Ask<'_>, made: &mut Attempt) -> Result<(), Trouble> {
-        let (number, patience) = ask.tickets;
-        let until = Moment::now() + patience + Duration::from_secs_f64(made.rtt.max(0.0) * 2e-3);
+    fn wait_for_tickets(&mut self, ask: &AttemptSettings<'_>, made: &mut Attempt) -> Result<(), ProbeError> {
+        let (number, timeout) = ask.tickets;
+        let until = Moment::now() + timeout + Duration::from_secs_f64(made.rtt.max(0.0) * 2e-3);
         let has = |talk: &Self| talk.0.session.as_ref().map_or(0, |session| session.tickets_received());
         while has(self) < number && !self.0.is_closed {
             match self.0.receive(THEN << 3, until) {
@@ -340,18 +350,18 @@ impl Talk {
     }
 
     /// Closes cleanly; with `ask.look`, waits for the server's reaction.
-    fn close(mut self, ask: &Ask<'_>, made: &mut Attempt) {
+    fn close(mut self, ask: &AttemptSettings<'_>, made: &mut Attempt) {
         let second = Duration::from_secs(1);
         // The result does not matter: a server that is gone has closed already.
         let _ = self.0.close(Moment::now() + second);
-        if !ask.look || made.closing.is_some() {
+        if !ask.should_inspect || made.closing.is_some() {
             self.0.line.end();
             return;
         }
-        let patience = Duration::from_millis(400) + Duration::from_secs_f64(made.rtt.max(0.0) * 2e-3);
+        let timeout = Duration::from_millis(400) + Duration::from_secs_f64(made.rtt.max(0.0) * 2e-3);
         let mut closing = Closing { notified: self.0.is_closed, ..Closing::default() };
         for at_once in [true, false] {
-            let until = Moment::now() + patience;
+            let until = Moment::now() + timeout;
             loop {
                 match self.0.receive(THEN << 3, until) {
                     Ok(Got::Bytes(_)) => continue,

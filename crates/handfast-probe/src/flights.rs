@@ -1,6 +1,6 @@
-//! Groups the bytes of a connection into turns: the bytes we sent, and the server's answer to them.
+//! Groups the bytes of a connection into exchanges: the bytes we sent, and the server's answer to them.
 //!
-//! In: bytes with their times, and the round trip of the SYN. Out: for each [`Turn`] how many round trips it took, and how long the
+//! In: bytes with their times, and the round trip of the SYN. Out: for each [`Exchange`] how many round trips it took, and how long the
 //! server itself was busy. Pure.
 //!
 //! **Round trips.** An answer to our bytes is one round trip, however late it comes and however it is split into packets: this is
@@ -40,29 +40,29 @@ pub enum Because {
 
 /// Bytes of ours, and the answer to them.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Turn {
+pub struct Exchange {
     /// Time at which our bytes were sent.
-    pub said_ms: f64,
+    pub sent_ms: f64,
     /// The number of our bytes.
-    pub said_bytes: usize,
+    pub sent_bytes: usize,
     /// The answer; empty when none came.
     pub bursts: Vec<Burst>,
     /// Time for which the server was busy before its first byte, without the network's time.
     pub think_ms: f64,
     /// Source of that time.
-    pub known: Known,
+    pub known: TimeSource,
 }
 
 /// Source of a server's time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Known {
+pub enum TimeSource {
     /// From its kernel's acknowledgement of our bytes to its first byte: the network's time cancels out.
     Acknowledgement,
     /// From our bytes to its first byte, less the round trip of the SYN.
     RoundTrip,
 }
 
-impl Turn {
+impl Exchange {
     /// Bytes of the answer.
     pub fn bytes(&self) -> usize {
         self.bursts.iter().map(|burst| burst.bytes).sum()
@@ -92,7 +92,7 @@ impl Turn {
 }
 
 /// The shortest round trip for which breaks can be distinguished from scheduling delays.
-const SHORTEST_MS: f64 = 0.2;
+const MIN_RTT_MS: f64 = 0.2;
 /// A break: more than this share of a round trip.
 const BREAK: f64 = 0.5;
 /// Bytes that come before this share of a round trip are no answer to our last bytes.
@@ -106,7 +106,7 @@ const NAGLE: (f64, f64) = (0.9, 1.3);
 /// Segments of the usual initial window, less one that need not be full (RFC 6928): fewer do not fill it.
 const USUAL_WINDOW: usize = 9;
 /// An initial window has at least two segments (RFC 5681 §3.1).
-const LEAST_SEGMENTS: usize = 2;
+const MIN_WINDOW_SEGMENTS: usize = 2;
 
 /// Bytes of a full segment from the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -124,33 +124,33 @@ impl SegmentSize {
     }
 }
 
-/// Makes turns of what was seen.
-pub fn turns(seen: &[Seen], rtt_ms: f64, segment: SegmentSize) -> Vec<Turn> {
-    let mut turns: Vec<Turn> = Vec::new();
+/// Makes exchanges of what was seen.
+pub fn exchanges(seen: &[Seen], rtt_ms: f64, segment: SegmentSize) -> Vec<Exchange> {
+    let mut exchanges: Vec<Exchange> = Vec::new();
     let mut times: Option<Times> = None;
     for one in seen {
         match *one {
-            Seen::Said { at_ms, bytes, sent_ms, acknowledged_ms, .. } => {
-                let now = Times { said: sent_ms.unwrap_or(at_ms), acknowledged: acknowledged_ms };
-                match turns.last_mut().filter(|turn| turn.bursts.is_empty()) {
+            Seen::Sent { at_ms, bytes, sent_ms, acknowledged_ms, .. } => {
+                let now = Times { sent: sent_ms.unwrap_or(at_ms), acknowledged: acknowledged_ms };
+                match exchanges.last_mut().filter(|exchange| exchange.bursts.is_empty()) {
                     // Sent in two pieces; the last one counts.
-                    Some(turn) => turn.said_bytes += bytes,
-                    None => turns.push(Turn {
-                        said_ms: at_ms,
-                        said_bytes: bytes,
+                    Some(exchange) => exchange.sent_bytes += bytes,
+                    None => exchanges.push(Exchange {
+                        sent_ms: at_ms,
+                        sent_bytes: bytes,
                         bursts: Vec::new(),
                         think_ms: 0.0,
-                        known: Known::RoundTrip,
+                        known: TimeSource::RoundTrip,
                     }),
                 }
                 times = Some(now);
             }
-            Seen::Heard { at_ms, bytes } => {
+            Seen::Received { at_ms, bytes } => {
                 // The server sends first: its bytes belong to the start of the connection.
-                let Some(turn) = turns.last_mut() else {
-                    turns.push(Turn {
-                        said_ms: 0.0,
-                        said_bytes: 0,
+                let Some(exchange) = exchanges.last_mut() else {
+                    exchanges.push(Exchange {
+                        sent_ms: 0.0,
+                        sent_bytes: 0,
                         bursts: vec![Burst {
                             first_ms: at_ms,
                             last_ms: at_ms,
@@ -158,36 +158,36 @@ pub fn turns(seen: &[Seen], rtt_ms: f64, segment: SegmentSize) -> Vec<Turn> {
                             because: Because::Answer,
                         }],
                         think_ms: 0.0,
-                        known: Known::RoundTrip,
+                        known: TimeSource::RoundTrip,
                     });
                     continue;
                 };
-                let Some(said) = times.filter(|_| turn.bursts.is_empty()) else {
-                    hear(turn, at_ms, bytes, rtt_ms);
+                let Some(sent) = times.filter(|_| exchange.bursts.is_empty()) else {
+                    add_bytes(exchange, at_ms, bytes, rtt_ms);
                     continue;
                 };
                 // Too early for an answer: it was already on its way, and answers our bytes before.
-                let too_soon = rtt_ms >= SHORTEST_MS && at_ms - said.said < SOONEST * rtt_ms;
-                let count = turns.len();
-                match turns.get_mut(count.wrapping_sub(2)).filter(|_| too_soon) {
-                    Some(before) => hear(before, at_ms, bytes, rtt_ms),
+                let too_soon = rtt_ms >= MIN_RTT_MS && at_ms - sent.sent < SOONEST * rtt_ms;
+                let count = exchanges.len();
+                match exchanges.get_mut(count.wrapping_sub(2)).filter(|_| too_soon) {
+                    Some(before) => add_bytes(before, at_ms, bytes, rtt_ms),
                     None => {
-                        let turn = &mut turns[count - 1];
-                        (turn.think_ms, turn.known) = think(said, at_ms, rtt_ms);
-                        hear(turn, at_ms, bytes, rtt_ms);
+                        let exchange = &mut exchanges[count - 1];
+                        (exchange.think_ms, exchange.known) = think(sent, at_ms, rtt_ms);
+                        add_bytes(exchange, at_ms, bytes, rtt_ms);
                     }
                 }
             }
         }
     }
-    turns.iter_mut().for_each(|turn| find_causes(&mut turn.bursts, rtt_ms, segment));
-    turns
+    exchanges.iter_mut().for_each(|exchange| find_causes(&mut exchange.bursts, rtt_ms, segment));
+    exchanges
 }
 
 /// Bytes of the longest flight that came before the server had to wait, and whether it had to.
-pub(crate) fn before_waiting<'t>(turns: impl Iterator<Item = &'t Turn>) -> (usize, bool) {
-    let longest = turns.max_by_key(|turn| turn.bytes());
-    let bursts = longest.map_or(&[][..], |turn| &turn.bursts);
+pub(crate) fn before_waiting<'t>(exchanges: impl Iterator<Item = &'t Exchange>) -> (usize, bool) {
+    let longest = exchanges.max_by_key(|exchange| exchange.bytes());
+    let bursts = longest.map_or(&[][..], |exchange| &exchange.bursts);
     let held = bursts.iter().position(|burst| burst.because == Because::Window);
     let bytes = bursts[..held.unwrap_or(bursts.len())].iter().map(|burst| burst.bytes).sum();
     (bytes, held.is_some())
@@ -195,34 +195,34 @@ pub(crate) fn before_waiting<'t>(turns: impl Iterator<Item = &'t Turn>) -> (usiz
 
 #[derive(Clone, Copy)]
 struct Times {
-    said: f64,
+    sent: f64,
     acknowledged: Option<f64>,
 }
 
 /// Time for which a server was busy before its first byte, and the source of that time.
-fn think(times: Times, first_ms: f64, rtt_ms: f64) -> (f64, Known) {
+fn think(times: Times, first_ms: f64, rtt_ms: f64) -> (f64, TimeSource) {
     /// An acknowledgement later than this came with the answer, or was delayed (40 ms and more, RFC 9293 §3.8.6.3).
     const PROMPT_MS: f64 = 2.0;
     /// Closer than this, the acknowledgement came in the same packet as the answer.
     const SAME_MS: f64 = 0.02;
-    let by_round_trip = (first_ms - times.said - rtt_ms).max(0.0);
+    let by_round_trip = (first_ms - times.sent - rtt_ms).max(0.0);
     match times.acknowledged {
-        Some(at) if first_ms - at > SAME_MS && at - times.said < rtt_ms + PROMPT_MS.max(rtt_ms / 4.0) => {
-            (first_ms - at, Known::Acknowledgement)
+        Some(at) if first_ms - at > SAME_MS && at - times.sent < rtt_ms + PROMPT_MS.max(rtt_ms / 4.0) => {
+            (first_ms - at, TimeSource::Acknowledgement)
         }
-        _ => (by_round_trip, Known::RoundTrip),
+        _ => (by_round_trip, TimeSource::RoundTrip),
     }
 }
 
 /// Takes more of an answer in.
-fn hear(turn: &mut Turn, at_ms: f64, bytes: usize, rtt_ms: f64) {
-    let Some(last) = turn.bursts.last_mut() else {
-        turn.bursts.push(Burst { first_ms: at_ms, last_ms: at_ms, bytes, because: Because::Answer });
+fn add_bytes(exchange: &mut Exchange, at_ms: f64, bytes: usize, rtt_ms: f64) {
+    let Some(last) = exchange.bursts.last_mut() else {
+        exchange.bursts.push(Burst { first_ms: at_ms, last_ms: at_ms, bytes, because: Because::Answer });
         return;
     };
-    let broken = rtt_ms >= SHORTEST_MS && at_ms - last.last_ms > BREAK * rtt_ms;
+    let broken = rtt_ms >= MIN_RTT_MS && at_ms - last.last_ms > BREAK * rtt_ms;
     if broken {
-        turn.bursts.push(Burst { first_ms: at_ms, last_ms: at_ms, bytes, because: Because::Pause });
+        exchange.bursts.push(Burst { first_ms: at_ms, last_ms: at_ms, bytes, because: Because::Pause });
     } else {
         last.last_ms = at_ms.max(last.last_ms);
         last.bytes += bytes;
@@ -236,7 +236,8 @@ fn find_causes(bursts: &mut [Burst], rtt_ms: f64, segment: SegmentSize) {
         let earlier = place.checked_sub(2).map(|before| bursts[before]);
         let after = (next.first_ms - last.first_ms) / rtt_ms;
         // In slow start a window is never smaller than the one before it.
-        let filled = last.bytes >= earlier.map_or(LEAST_SEGMENTS * segment.least, |earlier| earlier.bytes);
+        let filled =
+            last.bytes >= earlier.map_or(MIN_WINDOW_SEGMENTS * segment.least, |earlier| earlier.bytes);
         // Linux holds a small piece only while another small one is under way.
         let has_small_end = !last.bytes.is_multiple_of(segment.most);
         let fits_usual_window = earlier.is_none() && last.bytes < USUAL_WINDOW * segment.most;
@@ -258,54 +259,56 @@ mod tests {
     const MSS: usize = 1448;
     const SEGMENT: SegmentSize = SegmentSize { least: MSS, most: MSS };
 
-    fn said(at_ms: f64, sent: f64, acknowledged: Option<f64>) -> Seen {
-        Seen::Said { at_ms, bytes: 300, last: 299, sent_ms: Some(sent), acknowledged_ms: acknowledged }
+    fn sent(at_ms: f64, sent: f64, acknowledged: Option<f64>) -> Seen {
+        Seen::Sent { at_ms, bytes: 300, last: 299, sent_ms: Some(sent), acknowledged_ms: acknowledged }
     }
 
-    fn heard(at_ms: f64, bytes: usize) -> Seen {
-        Seen::Heard { at_ms, bytes }
+    fn received(at_ms: f64, bytes: usize) -> Seen {
+        Seen::Received { at_ms, bytes }
     }
 
     #[test]
     fn an_answer_is_one_round_trip_however_late_and_in_pieces() {
-        let seen = [said(20.0, 20.1, Some(40.2)), heard(45.2, 5), heard(45.3, 900), heard(51.0, 600)];
-        let turns = turns(&seen, 20.0, SEGMENT);
-        assert_eq!((turns.len(), turns[0].round_trips(), turns[0].bytes()), (1, 1, 1505));
-        assert!((turns[0].think_ms - 5.0).abs() < 1e-9, "{turns:?}");
-        assert_eq!(turns[0].known, Known::Acknowledgement);
+        let seen =
+            [sent(20.0, 20.1, Some(40.2)), received(45.2, 5), received(45.3, 900), received(51.0, 600)];
+        let exchanges = exchanges(&seen, 20.0, SEGMENT);
+        assert_eq!((exchanges.len(), exchanges[0].round_trips(), exchanges[0].bytes()), (1, 1, 1505));
+        assert!((exchanges[0].think_ms - 5.0).abs() < 1e-9, "{exchanges:?}");
+        assert_eq!(exchanges[0].known, TimeSource::Acknowledgement);
     }
 
     #[test]
     fn what_the_window_held_back_is_one_more_and_a_pause_is_none() {
-        let full = [said(20.0, 20.0, None), heard(41.0, 14_232), heard(61.2, 6_067)];
-        let one = turns(&full, 20.0, SEGMENT);
+        let full = [sent(20.0, 20.0, None), received(41.0, 14_232), received(61.2, 6_067)];
+        let one = exchanges(&full, 20.0, SEGMENT);
         assert_eq!((one[0].round_trips(), one[0].bursts[1].because), (2, Because::Window));
-        assert!((one[0].think_ms - 1.0).abs() < 1e-9 && one[0].known == Known::RoundTrip);
-        let late = [said(20.0, 20.0, None), heard(41.0, 14_232), heard(90.0, 6_067)];
+        assert!((one[0].think_ms - 1.0).abs() < 1e-9 && one[0].known == TimeSource::RoundTrip);
+        let late = [sent(20.0, 20.0, None), received(41.0, 14_232), received(90.0, 6_067)];
         assert_eq!(
-            turns(&late, 20.0, SEGMENT)[0].round_trips(),
+            exchanges(&late, 20.0, SEGMENT)[0].round_trips(),
             1,
             "not when an acknowledgement would let it go"
         );
-        let three = [said(20.0, 20.0, None), heard(41.0, 14_232), heard(61.2, 8_920), heard(81.4, 1_600)];
+        let three =
+            [sent(20.0, 20.0, None), received(41.0, 14_232), received(61.2, 8_920), received(81.4, 1_600)];
         assert_eq!(
-            turns(&three, 20.0, SEGMENT)[0].round_trips(),
+            exchanges(&three, 20.0, SEGMENT)[0].round_trips(),
             2,
             "the second window is larger, and was not full"
         );
-        let small = [said(20.0, 20.0, None), heard(41.0, 99), heard(61.0, 1_847)];
-        assert_eq!(turns(&small, 20.0, SEGMENT)[0].round_trips(), 1, "99 bytes fill no window");
-        assert_eq!(turns(&full, 20.0, SEGMENT)[0].round_trips_until(50.0), 1);
+        let small = [sent(20.0, 20.0, None), received(41.0, 99), received(61.0, 1_847)];
+        assert_eq!(exchanges(&small, 20.0, SEGMENT)[0].round_trips(), 1, "99 bytes fill no window");
+        assert_eq!(exchanges(&full, 20.0, SEGMENT)[0].round_trips_until(50.0), 1);
     }
 
     #[test]
     fn a_small_piece_that_waited_for_our_acknowledgement_is_one_more() {
         let of = |first: usize, rest: &[(f64, usize)]| {
-            let rest = rest.iter().map(|(at_ms, bytes)| heard(*at_ms, *bytes));
+            let rest = rest.iter().map(|(at_ms, bytes)| received(*at_ms, *bytes));
             let seen: Vec<_> =
-                [said(60.0, 60.0, None), heard(121.0, first)].into_iter().chain(rest).collect();
-            let turn = turns(&seen, 60.0, SEGMENT).remove(0);
-            (turn.round_trips(), turn.bursts[1].because)
+                [sent(60.0, 60.0, None), received(121.0, first)].into_iter().chain(rest).collect();
+            let exchange = exchanges(&seen, 60.0, SEGMENT).remove(0);
+            (exchange.round_trips(), exchange.bursts[1].because)
         };
         assert_eq!(of(99, &[(181.5, 847)]), (2, Because::Nagle));
         // A flight of several segments that fits any window.
@@ -315,9 +318,9 @@ mod tests {
         assert_eq!(of(99, &[(181.5, 5), (181.6, 800)]), (2, Because::Nagle));
         assert_eq!(of(99, &[(181.5, 5), (181.6, 1_448)]), (1, Because::Pause));
         // What came filled no segment, so that its size is not known from that.
-        let seen = [said(60.0, 60.0, None), heard(121.0, 133), heard(181.5, 690)];
-        let turn = turns(&seen, 60.0, SegmentSize { least: 536, most: MSS }).remove(0);
-        assert_eq!(turn.bursts[1].because, Because::Nagle);
+        let seen = [sent(60.0, 60.0, None), received(121.0, 133), received(181.5, 690)];
+        let exchange = exchanges(&seen, 60.0, SegmentSize { least: 536, most: MSS }).remove(0);
+        assert_eq!(exchange.bursts[1].because, Because::Nagle);
         // Neither sooner nor later than our acknowledgement lets it go.
         assert_eq!(of(99, &[(170.0, 847)]), (1, Because::Pause));
         assert_eq!(of(99, &[(221.0, 847)]), (1, Because::Pause));
@@ -329,45 +332,46 @@ mod tests {
     #[test]
     fn words_of_ours_in_between_make_another_turn() {
         let seen = [
-            said(20.0, 20.0, Some(40.0)),
-            heard(40.1, 99),
-            said(40.5, 40.5, Some(60.5)),
-            said(40.6, 40.6, Some(60.6)),
-            heard(60.7, 800),
-            said(61.0, 61.0, None),
+            sent(20.0, 20.0, Some(40.0)),
+            received(40.1, 99),
+            sent(40.5, 40.5, Some(60.5)),
+            sent(40.6, 40.6, Some(60.6)),
+            received(60.7, 800),
+            sent(61.0, 61.0, None),
         ];
-        let turns = turns(&seen, 20.0, SEGMENT);
-        let trips: Vec<u32> = turns.iter().map(Turn::round_trips).collect();
+        let exchanges = exchanges(&seen, 20.0, SEGMENT);
+        let trips: Vec<u32> = exchanges.iter().map(Exchange::round_trips).collect();
         assert_eq!(trips, [1, 1, 0]);
-        assert_eq!(turns[1].said_bytes, 600, "two pieces, one turn");
+        assert_eq!(exchanges[1].sent_bytes, 600, "two pieces, one exchange");
     }
 
     #[test]
     fn what_was_on_its_way_when_we_spoke_is_no_answer_to_that() {
         // Early data: the response comes with the handshake's flight, around our Finished.
-        let seen = [said(20.0, 20.0, None), heard(41.0, 300), said(41.2, 41.2, None), heard(41.5, 900)];
-        let turns = turns(&seen, 20.0, SEGMENT);
-        assert_eq!(turns.iter().map(Turn::round_trips).collect::<Vec<_>>(), [1, 0]);
-        assert_eq!(turns[0].bytes(), 1200);
+        let seen = [sent(20.0, 20.0, None), received(41.0, 300), sent(41.2, 41.2, None), received(41.5, 900)];
+        let exchanges = exchanges(&seen, 20.0, SEGMENT);
+        assert_eq!(exchanges.iter().map(Exchange::round_trips).collect::<Vec<_>>(), [1, 0]);
+        assert_eq!(exchanges[0].bytes(), 1200);
     }
 
     #[test]
-    fn a_delayed_acknowledgement_says_nothing_of_the_server() {
+    fn a_delayed_acknowledgement_does_not_describe_the_server() {
         // It came after 40 ms, the answer after 70: the server thought 50 ms and not 10.
-        let seen = [said(20.0, 20.0, Some(80.0)), heard(90.0, 800)];
-        let turn = &turns(&seen, 20.0, SEGMENT)[0];
-        assert_eq!((turn.think_ms, turn.known), (50.0, Known::RoundTrip));
+        let seen = [sent(20.0, 20.0, Some(80.0)), received(90.0, 800)];
+        let exchange = &exchanges(&seen, 20.0, SEGMENT)[0];
+        assert_eq!((exchange.think_ms, exchange.known), (50.0, TimeSource::RoundTrip));
     }
 
     #[test]
     fn on_loopback_no_break_is_a_round_trip() {
-        let seen = [said(0.1, 0.1, None), heard(0.5, 40_000), heard(0.56, 40_000), heard(9.0, 5)];
-        assert_eq!(turns(&seen, 0.05, SegmentSize::of(32_768))[0].round_trips(), 1);
+        let seen = [sent(0.1, 0.1, None), received(0.5, 40_000), received(0.56, 40_000), received(9.0, 5)];
+        assert_eq!(exchanges(&seen, 0.05, SegmentSize::of(32_768))[0].round_trips(), 1);
     }
 
     #[test]
-    fn a_server_that_speaks_first_is_heard() {
-        let turns = turns(&[heard(30.0, 40), said(31.0, 31.0, None), heard(52.0, 90)], 20.0, SEGMENT);
-        assert_eq!((turns.len(), turns[0].said_bytes, turns[1].round_trips()), (2, 0, 1));
+    fn a_server_that_sends_first_is_read() {
+        let exchanges =
+            exchanges(&[received(30.0, 40), sent(31.0, 31.0, None), received(52.0, 90)], 20.0, SEGMENT);
+        assert_eq!((exchanges.len(), exchanges[0].sent_bytes, exchanges[1].round_trips()), (2, 0, 1));
     }
 }

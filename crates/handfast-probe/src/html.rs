@@ -7,7 +7,7 @@ use handfast_report::both_ends;
 use handfast_text::units;
 use maud::{Markup, html};
 
-use crate::report::{Report, Span, Who};
+use crate::report::{Party, Report, Span};
 use crate::rows;
 use crate::text::page::ms;
 
@@ -51,11 +51,11 @@ fn one(report: &Report) -> Markup {
     }
 }
 
-fn colour(who: Who) -> &'static str {
-    match who {
-        Who::Network => "blue",
-        Who::Server => "orange",
-        Who::Client => "teal",
+fn colour(party: Party) -> &'static str {
+    match party {
+        Party::Network => "blue",
+        Party::Server => "orange",
+        Party::Client => "teal",
     }
 }
 
@@ -246,8 +246,8 @@ mod tests {
             "<code>ip route change",
             "limit appconnect=60ms: <span class=\"bad\">missed</span>",
         ];
-        for wanted in all {
-            assert!(page.contains(wanted), "no {wanted:?} in {page}");
+        for report in all {
+            assert!(page.contains(report), "no {report:?} in {page}");
         }
     }
 }

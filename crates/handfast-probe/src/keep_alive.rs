@@ -1,7 +1,7 @@
 //! Measures how long a server keeps an idle connection, and for how many requests it keeps a busy one.
 //!
-//! In: an [`Ask`] with a request. Out: [`Kept`]. Two connections: one stays idle after a response, one sends request after request. Neither lasts
-//! longer than the limit.
+//! In: [`AttemptSettings`] with a request. Out: [`KeepAlive`]. Two connections: one stays idle after a response, one sends request after request.
+//! Neither lasts longer than the limit.
 
 use std::time::Duration;
 
@@ -9,15 +9,16 @@ use handfast_net::clock::Moment;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::attempt::{Ask, Attempt, open};
-use crate::trouble::Trouble;
+use crate::attempt::{Attempt, AttemptSettings, open};
+use crate::error::ProbeError;
 
 /// Requests that are made at the most: one more than nginx's default.
-pub const MOST_REQUESTS: u32 = 1_001;
+pub const MAX_REQUESTS: u32 = 1_001;
 
 /// Measured keep-alive of the server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, JsonSchema, Serialize)]
-pub struct Kept {
+#[schemars(rename = "Kept")]
+pub struct KeepAlive {
     /// The limit of the measurement.
     pub bound_ms: f64,
     /// Time for which an idle connection was kept after a response; `null`: until the bound at least.
@@ -35,13 +36,17 @@ pub struct Kept {
 /// Leaves one connection idle after its first response.
 ///
 /// **Errors**: no connection came about, or the first request failed.
-pub(crate) fn idle(ask: &Ask<'_>, bound: Duration, kept: &mut Kept) -> Result<(), Trouble> {
+pub(crate) fn idle(
+    ask: &AttemptSettings<'_>,
+    bound: Duration,
+    kept: &mut KeepAlive,
+) -> Result<(), ProbeError> {
     let Some((request, _)) = ask.request else { return Ok(()) };
     let mut made = Attempt::default();
     let mut talk = open(ask, &mut made)?;
     made.requested = Some(talk.0.line.now_ms());
-    made.first_byte = Some(talk.ask_once(request, ask.timeout)?.0);
-    talk.look_back(&mut made);
+    made.first_byte = Some(talk.send_request(request, ask.timeout)?.0);
+    talk.record_exchanges(&mut made);
     ask.tally.made(&made);
     let since = talk.0.line.now_ms();
     let ended = talk.outlast(Moment::now() + bound);
@@ -54,22 +59,26 @@ pub(crate) fn idle(ask: &Ask<'_>, bound: Duration, kept: &mut Kept) -> Result<()
 /// Sends requests on one connection until the server ends it.
 ///
 /// **Errors**: as [`idle`].
-pub(crate) fn requests(ask: &Ask<'_>, bound: Duration, kept: &mut Kept) -> Result<(), Trouble> {
+pub(crate) fn requests(
+    ask: &AttemptSettings<'_>,
+    bound: Duration,
+    kept: &mut KeepAlive,
+) -> Result<(), ProbeError> {
     let Some((request, _)) = ask.request else { return Ok(()) };
     let until = Moment::now() + bound;
     let mut made = Attempt::default();
     let mut talk = open(ask, &mut made)?;
-    while kept.requests < MOST_REQUESTS && Moment::now() < until {
-        let said = talk.0.line.now_ms();
-        match talk.ask_once(request, ask.timeout) {
+    while kept.requests < MAX_REQUESTS && Moment::now() < until {
+        let sent_at = talk.0.line.now_ms();
+        match talk.send_request(request, ask.timeout) {
             Ok((first, response)) => {
                 kept.requests += 1;
                 match made.requested {
                     None => {
-                        (made.requested, made.first_byte) = (Some(said), Some(first));
-                        talk.look_back(&mut made);
+                        (made.requested, made.first_byte) = (Some(sent_at), Some(first));
+                        talk.record_exchanges(&mut made);
                     }
-                    Some(_) => made.again.push((first - said).max(0.0)),
+                    Some(_) => made.again.push((first - sent_at).max(0.0)),
                 }
                 talk.0.line.seen.clear();
                 kept.announced = response.head.closes;
@@ -78,7 +87,7 @@ pub(crate) fn requests(ask: &Ask<'_>, bound: Duration, kept: &mut Kept) -> Resul
                     break;
                 }
             }
-            Err(trouble) if kept.requests == 0 => return Err(trouble),
+            Err(error) if kept.requests == 0 => return Err(error),
             Err(_) => {
                 kept.requests_ended = true;
                 break;

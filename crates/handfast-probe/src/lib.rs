@@ -1,7 +1,7 @@
 //! Measures where the time of a TLS connection goes, from outside and without privileges.
 //!
-//! In: a [`Wanted`]: the target, what to offer, how often. Out: a [`Report`](report::Report): data, to be written as text, JSON,
-//! HTML or as `curl -w` would; or [`Trouble`], if every connection failed. All measurements are connections of
+//! In: [`ProbeSettings`]: the target, what to offer, how often. Out: a [`Report`](report::Report): data, to be written as text, JSON,
+//! HTML or as `curl -w` would; or [`ProbeError`], if every connection failed. All measurements are connections of
 //! this program, with the kernel's timestamps of bytes sent, acknowledged and received.
 //!
 //! | question | file |
@@ -45,11 +45,11 @@ pub mod tap;
 mod tally;
 pub mod target;
 pub mod text;
-mod trouble;
+mod error;
 pub mod watch;
 mod waterfall;
 
+pub use error::{ProbeError, Step};
 pub use report::Report;
-pub use survey::{Progress, Wanted, run};
+pub use survey::{ProbeSettings, Progress, run};
 pub use target::Target;
-pub use trouble::{Step, Trouble};

@@ -101,8 +101,8 @@ mod tests {
             ("connect.p99=1ms", "p95"),
             ("connect=fast", "invalid duration `fast`"),
         ] {
-            let said = Limit::parse(wrong).expect_err(wrong).to_string();
-            assert!(said.contains(why), "{said}");
+            let message = Limit::parse(wrong).expect_err(wrong).to_string();
+            assert!(message.contains(why), "{message}");
         }
     }
 

@@ -7,15 +7,15 @@ use handfast_report::both_ends::Seen;
 use handfast_tls::client::ClientSettings;
 
 use crate::attempt::Attempt;
-use crate::keep_alive::Kept;
+use crate::error::ProbeError;
+use crate::keep_alive::KeepAlive;
 use crate::limit::Limit;
 use crate::page::Page;
 use crate::target::{Family, Target};
-use crate::trouble::Trouble;
 
 /// Requested measurements.
 #[derive(Clone, Debug)]
-pub struct Wanted {
+pub struct ProbeSettings {
     /// The target.
     pub target: Target,
     /// Family of the addresses to use.
@@ -45,22 +45,22 @@ pub struct Wanted {
 
 /// Everything that was measured of one target.
 pub(crate) struct Measured {
-    pub(crate) wanted: Wanted,
+    pub(crate) options: ProbeSettings,
     pub(crate) started: SystemTime,
     pub(crate) server_name: Option<String>,
     pub(crate) lookups: Vec<f64>,
     pub(crate) address: SocketAddr,
     pub(crate) others: Vec<Other>,
-    pub(crate) look: Attempt,
+    pub(crate) first: Attempt,
     pub(crate) full: Vec<Attempt>,
     pub(crate) resumed: Vec<Attempt>,
     pub(crate) early: Vec<Attempt>,
-    pub(crate) failed: Vec<Trouble>,
+    pub(crate) failed: Vec<ProbeError>,
     /// Reason why the certificate was refused; `None`: it was not verified, or is good.
     pub(crate) distrust: Option<String>,
     pub(crate) ticket: Option<handfast_tls::client::observed::Ticket>,
     pub(crate) staple: usize,
-    pub(crate) kept: Option<Kept>,
+    pub(crate) kept: Option<KeepAlive>,
     /// All connections together.
     pub(crate) seen: Seen,
 }
@@ -70,5 +70,5 @@ pub(crate) struct Other {
     pub(crate) address: SocketAddr,
     pub(crate) made: Vec<Attempt>,
     pub(crate) takes_tickets: Option<bool>,
-    pub(crate) trouble: Option<Trouble>,
+    pub(crate) error: Option<ProbeError>,
 }

@@ -16,7 +16,7 @@ pub struct Page {
 }
 
 /// Most resources: no page has more, and computing would take long.
-const MOST: u32 = 10_000;
+const MAX_RESOURCES: u32 = 10_000;
 
 impl Page {
     /// Reads `10x40KiB`.
@@ -25,7 +25,7 @@ impl Page {
     pub fn parse(text: &str) -> Result<Self, String> {
         let wrong = |why: &str| format!("page {text:?}: {why}; expected RESOURCESxSIZE such as 10x40KiB");
         let (number, size) = text.split_once(['x', '×']).ok_or_else(|| wrong("there is no x"))?;
-        let resources = number.parse().ok().filter(|number| (1..=MOST).contains(number));
+        let resources = number.parse().ok().filter(|number| (1..=MAX_RESOURCES).contains(number));
         let resources = resources.ok_or_else(|| wrong("the number of resources must be 1 to 10000"))?;
         let bytes = handfast_text::size::parse(size, handfast_text::size::Spelling::Short);
         let bytes = bytes.map_err(|error| wrong(&error.what()))?;

@@ -11,8 +11,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::capture::{ConnectionReport, PacketRow};
-use crate::keep_alive::Kept;
-use crate::trouble::Trouble;
+use crate::error::ProbeError;
+use crate::keep_alive::KeepAlive;
 
 /// Name and version of the format.
 pub const SCHEMA: &str = "handfast-probe/1";
@@ -117,7 +117,7 @@ pub struct AddressReport {
     /// True if it took a ticket of the first address; `null`: not tried.
     pub takes_tickets_of_first: Option<bool>,
     /// Reason for its failure.
-    pub trouble: Option<Trouble>,
+    pub trouble: Option<ProbeError>,
 }
 
 /// Parameters that both sides agreed on.
@@ -145,7 +145,7 @@ pub struct Failed {
     /// Number of these failures.
     pub count: usize,
     /// Why.
-    pub trouble: Trouble,
+    pub trouble: ProbeError,
 }
 
 /// Some figures, in order.
@@ -358,7 +358,7 @@ pub struct HttpReport {
     /// Time for which the server was busy with the request.
     pub server_ms: Spread,
     /// Time for which a connection is kept, by measurement; `null` without `--keep-alive`.
-    pub kept: Option<Kept>,
+    pub kept: Option<KeepAlive>,
 }
 
 /// Losses of the network.
@@ -409,7 +409,7 @@ pub struct Span {
     /// `DNS`, `TCP`, `TLS`, `HTTP`.
     pub row: &'static str,
     /// Party that was busy.
-    pub who: Who,
+    pub who: Party,
     /// From, in milliseconds since the beginning of the resolution.
     pub from_ms: f64,
     /// Up to.
@@ -421,7 +421,8 @@ pub struct Span {
 /// Party that was busy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, JsonSchema, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Who {
+#[schemars(rename = "Who")]
+pub enum Party {
     /// The network: bytes were on their way.
     Network,
     /// The server.

@@ -7,8 +7,8 @@ pub use handfast_report::to_line;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::error::ProbeError;
 use crate::report::{LimitReport, Report};
-use crate::trouble::Trouble;
 
 /// Name and version of the format.
 pub const SCHEMA: &str = "handfast-probe-watch/1";
@@ -33,7 +33,7 @@ pub struct Sample {
     /// As it was given, with the port.
     pub target: String,
     /// Reason why it could not be measured; then all other fields are absent.
-    pub trouble: Option<Trouble>,
+    pub trouble: Option<ProbeError>,
     /// The address that was measured.
     pub address: Option<String>,
     /// The version agreed on.
@@ -60,11 +60,11 @@ pub struct Sample {
 
 impl Sample {
     /// Summarizes the measurement of a target.
-    pub fn of(target: &str, outcome: Result<&Report, &Trouble>) -> Self {
+    pub fn of(target: &str, outcome: Result<&Report, &ProbeError>) -> Self {
         let target = target.to_owned();
         let report = match outcome {
             Ok(report) => report,
-            Err(trouble) => return Self { target, trouble: Some(trouble.clone()), ..Self::default() },
+            Err(error) => return Self { target, trouble: Some(error.clone()), ..Self::default() },
         };
         let full = &report.full;
         Self {
@@ -91,17 +91,17 @@ mod tests {
 
     use super::*;
     use crate::advice::tests::sample;
+    use crate::error::Step;
     use crate::report::tests::faults;
-    use crate::trouble::Step;
 
     #[test]
     fn the_published_schema_describes_it() {
         let schema = include_str!("../../../docs/reference/probe-watch.schema.json");
-        let trouble =
-            Trouble::new(Step::Connect, "refused", "connect: refused").hint("nothing listens there");
+        let error =
+            ProbeError::new(Step::Connect, "refused", "connect: refused").hint("nothing listens there");
         let targets = vec![
             Sample::of("a:443", Ok(&sample())),
-            Sample::of("b:443", Err(&trouble)),
+            Sample::of("b:443", Err(&error)),
             Sample::of("c:443", Ok(&Report { resumed: None, ..sample() })),
         ];
         let round = Round { schema: SCHEMA, round: 1, ended: "2026-11-23T04:00:00Z".into(), targets };

@@ -180,7 +180,7 @@ pub(crate) fn resumed(report: &Report) -> (String, Vec<String>) {
 /// The remark about an address.
 pub(crate) fn address(one: &AddressReport) -> String {
     match (&one.trouble, one.takes_tickets_of_first) {
-        (Some(trouble), _) => trouble.what.clone(),
+        (Some(error), _) => error.what.clone(),
         (None, Some(true)) => "takes the first one's tickets".into(),
         (None, Some(false)) => "does not take the first one's tickets".into(),
         (None, None) => String::new(),

@@ -8,7 +8,7 @@ use handfast_text::calendar::Utc;
 
 use crate::advice;
 use crate::attempt::Attempt;
-use crate::flights::{Because, Known, before_waiting};
+use crate::flights::{Because, TimeSource, before_waiting};
 use crate::measured::{Measured, Other};
 use crate::page;
 use crate::report::{
@@ -19,22 +19,22 @@ use crate::waterfall;
 
 /// The report.
 pub(crate) fn report(measured: &Measured) -> Report {
-    let wanted = &measured.wanted;
+    let settings = &measured.options;
     let middle = middle(&measured.full);
     let all = || measured.full.iter().chain(&measured.resumed);
     let mut report = Report {
         schema: SCHEMA,
-        program: wanted.program.clone(),
+        program: settings.program.clone(),
         started: Utc::of(measured.started).to_seconds().to_string(),
         target: TargetReport {
-            name: wanted.target.to_string(),
+            name: settings.target.to_string(),
             server_name: measured.server_name.clone(),
             address: measured.address.ip().to_string(),
-            starttls: wanted.target.starttls.map(handfast_wire::starttls::Protocol::name),
+            starttls: settings.target.starttls.map(handfast_wire::starttls::Protocol::name),
         },
         addresses: addresses(measured),
         agreed: agreed(measured),
-        runs: wanted.runs,
+        runs: settings.runs,
         failures: failures(measured),
         full: kind(&measured.full, &measured.lookups, Some(false)),
         resumed: some(kind(&measured.resumed, &measured.lookups, Some(true))),
@@ -44,7 +44,7 @@ pub(crate) fn report(measured: &Measured) -> Report {
         window: window(&measured.full, middle),
         certificates: certificates(measured),
         tickets: tickets(measured),
-        close: close(&measured.look),
+        close: close(&measured.first),
         http: http(measured),
         loss: Loss {
             retransmitted: all().map(|attempt| attempt.counts.retransmissions).sum(),
@@ -60,8 +60,8 @@ pub(crate) fn report(measured: &Measured) -> Report {
         both_ends: None,
         seen: measured.seen,
     };
-    report.page = wanted.page.as_ref().map(|page| page::model(page, &report));
-    report.limits = wanted.limits.iter().map(|limit| limit.judge(&report)).collect();
+    report.page = settings.page.as_ref().map(|page| page::model(page, &report));
+    report.limits = settings.limits.iter().map(|limit| limit.judge(&report)).collect();
     (report.advice, report.notes) = advice::advice(&report);
     report
 }
@@ -89,7 +89,7 @@ fn most(figures: impl Iterator<Item = u32>) -> u32 {
 
 /// Round trips of the handshake that were waited for within a flight, for this reason.
 fn trips_because(attempt: &Attempt, because: Because) -> u32 {
-    let bursts = attempt.handshake().flat_map(|turn| &turn.bursts);
+    let bursts = attempt.handshake().flat_map(|exchange| &exchange.bursts);
     bursts.filter(|burst| burst.because == because && burst.first_ms <= attempt.secured).count() as u32
 }
 
@@ -109,7 +109,7 @@ fn kind(all: &[Attempt], lookups: &[f64], resumed: Option<bool>) -> Kind {
     };
     let request = |one: &Attempt| Some(one.trips_to_first_byte()?.saturating_sub(one.trips()));
     let requests: Vec<u32> = all.iter().filter_map(request).collect();
-    let known = middle.handshake().next().map_or(Known::RoundTrip, |turn| turn.known);
+    let known = middle.handshake().next().map_or(TimeSource::RoundTrip, |exchange| exchange.known);
     Kind {
         count: all.len(),
         as_asked: all.iter().filter(|one| one.agreed.resumed == resumed).count(),
@@ -133,8 +133,8 @@ fn kind(all: &[Attempt], lookups: &[f64], resumed: Option<bool>) -> Kind {
         server_ms: Spread::of(all.iter().map(Attempt::think)),
         own_ms: Spread::of(all.iter().map(|one| one.own)),
         server_known_by: match known {
-            Known::Acknowledgement => "acknowledgement",
-            Known::RoundTrip => "round-trip",
+            TimeSource::Acknowledgement => "acknowledgement",
+            TimeSource::RoundTrip => "round-trip",
         },
         flights: flights(middle),
     }
@@ -147,8 +147,10 @@ fn segment(attempt: &Attempt) -> usize {
 }
 
 fn flights(attempt: &Attempt) -> Vec<Flight> {
-    let bursts =
-        attempt.handshake().flat_map(|turn| &turn.bursts).filter(|burst| burst.first_ms <= attempt.secured);
+    let bursts = attempt
+        .handshake()
+        .flat_map(|exchange| &exchange.bursts)
+        .filter(|burst| burst.first_ms <= attempt.secured);
     let flight = |burst: &crate::flights::Burst| Flight {
         bytes: burst.bytes,
         segments: burst.bytes.div_ceil(segment(attempt)),
@@ -184,13 +186,13 @@ fn addresses(measured: &Measured) -> Vec<AddressReport> {
         connect_ms: median(&other.made, |one| one.connected),
         appconnect_ms: median(&other.made, |one| one.secured),
         takes_tickets_of_first: other.takes_tickets,
-        trouble: other.trouble.clone(),
+        trouble: other.error.clone(),
     };
     std::iter::once(first).chain(measured.others.iter().map(other)).collect()
 }
 
 fn agreed(measured: &Measured) -> AgreedReport {
-    let agreed = &measured.look.agreed;
+    let agreed = &measured.first.agreed;
     AgreedReport {
         version: agreed.version,
         suite: agreed.suite,
@@ -204,10 +206,10 @@ fn agreed(measured: &Measured) -> AgreedReport {
 
 fn failures(measured: &Measured) -> Vec<Failed> {
     let mut failures: Vec<Failed> = Vec::new();
-    for trouble in &measured.failed {
-        match failures.iter_mut().find(|failed| failed.trouble == *trouble) {
+    for error in &measured.failed {
+        match failures.iter_mut().find(|failed| failed.trouble == *error) {
             Some(failed) => failed.count += 1,
-            None => failures.push(Failed { count: 1, trouble: trouble.clone() }),
+            None => failures.push(Failed { count: 1, trouble: error.clone() }),
         }
     }
     failures
@@ -228,12 +230,12 @@ fn certificates(measured: &Measured) -> Certificates {
         self_issued: shown.self_issued,
         weakness: shown.weakness.clone(),
     };
-    let verified = measured.wanted.settings.verification != handfast_tls::client::Verification::Off;
+    let verified = measured.options.settings.verification != handfast_tls::client::Verification::Off;
     Certificates {
-        chain: measured.look.chain.iter().map(shown).collect(),
-        bytes: measured.look.chain.iter().map(|one| one.bytes).sum(),
+        chain: measured.first.chain.iter().map(shown).collect(),
+        bytes: measured.first.chain.iter().map(|one| one.bytes).sum(),
         staple_bytes: measured.staple,
-        demands_staple: measured.look.chain.first().is_some_and(|own| own.demands_staple),
+        demands_staple: measured.first.chain.first().is_some_and(|own| own.demands_staple),
         trusted: verified.then_some(measured.distrust.is_none()),
         why_not: measured.distrust.clone(),
     }
@@ -242,7 +244,7 @@ fn certificates(measured: &Measured) -> Certificates {
 fn tickets(measured: &Measured) -> Tickets {
     let (offered, taken) = offered_and_taken(&measured.resumed);
     Tickets {
-        count: measured.look.tickets,
+        count: measured.first.tickets,
         lifetime_seconds: measured
             .ticket
             .and_then(|ticket| ticket.lifetime)
@@ -269,7 +271,7 @@ fn close(look: &Attempt) -> CloseReport {
 }
 
 fn http(measured: &Measured) -> Option<HttpReport> {
-    let look = &measured.look;
+    let look = &measured.first;
     let head = look.head.as_ref()?;
     let busy = |one: &Attempt| Some((one.first_byte? - one.requested? - one.rtt).max(0.0));
     Some(HttpReport {
@@ -290,7 +292,7 @@ mod tests {
     use handfast_net::sys::stamps::Counts;
 
     use super::*;
-    use crate::flights::{Burst, Turn};
+    use crate::flights::{Burst, Exchange};
 
     /// A connection whose server sent so much, then waited for us, and sent the rest.
     fn attempt(first: usize, rest: usize, secured: f64) -> Attempt {
@@ -304,18 +306,18 @@ mod tests {
         // After the handshake, which is not counted here.
         let later =
             vec![burst(secured + 20.0, 90_000, Because::Answer), burst(secured + 40.0, 9, Because::Window)];
-        let turn = |said_ms, bursts| Turn {
-            said_ms,
-            said_bytes: 300,
+        let exchange = |sent_ms, bursts| Exchange {
+            sent_ms,
+            sent_bytes: 300,
             bursts,
             think_ms: 1.0,
-            known: Known::RoundTrip,
+            known: TimeSource::RoundTrip,
         };
         let counts = Counts { received_segment_size: 1_448, ..Counts::default() };
         Attempt {
             secured,
             counts,
-            turns: vec![turn(20.0, bursts), turn(secured, later)],
+            exchanges: vec![exchange(20.0, bursts), exchange(secured, later)],
             ..Attempt::default()
         }
     }
@@ -351,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn tickets_are_taken_when_the_server_says_so_and_were_offered() {
+    fn tickets_are_taken_when_the_server_allows_it_and_were_offered() {
         let with = |offered, resumed| {
             let mut made = attempt(1, 0, 1.0);
             (made.offered, made.agreed.resumed) = (offered, resumed);

@@ -76,7 +76,7 @@ mod tests {
             (seen.handshake_seconds - 0.060).abs() < 1e-9 && (seen.answer_seconds - 0.092).abs() < 1e-9,
             "{seen:?}"
         );
-        // Three answers each; its handshake has no turns.
+        // Three answers each; its handshake has no exchanges.
         assert!(
             (seen.network_seconds - 0.060).abs() < 1e-9 && (seen.own_seconds - 0.004).abs() < 1e-9,
             "{seen:?}"

@@ -15,9 +15,9 @@ use crate::capture::{ConnectionReport, PacketRow, watched};
 /// Size of the kernel's buffer.
 const WAITING: usize = 32 << 20;
 /// Maximum size of the stored packets, in bytes: more than a thousand connections.
-const MOST: usize = 128 << 20;
+const MAX_STORED_BYTES: usize = 128 << 20;
 /// The largest IP packet, also before a card has cut it.
-const LARGEST: usize = 256 << 10;
+const MAX_PACKET_BYTES: usize = 256 << 10;
 
 /// A capture that is being made.
 #[derive(Debug)]
@@ -35,7 +35,7 @@ impl Tap {
     /// **Errors**: EPERM without CAP_NET_RAW.
     pub fn open(port: u16) -> io::Result<Self> {
         let socket = Some(TapSocket::open(port, WAITING)?);
-        Ok(Self { socket, port, blocks: Vec::new(), buffer: vec![0; LARGEST], missed: 0 })
+        Ok(Self { socket, port, blocks: Vec::new(), buffer: vec![0; MAX_PACKET_BYTES], missed: 0 })
     }
 
     /// Changes to another port.
@@ -56,7 +56,7 @@ impl Tap {
         // An error is that of an interface which went down: nothing is there.
         while let Ok(Some(passed)) = socket.receive(&mut self.buffer) {
             let bytes = &self.buffer[..passed.length.min(self.buffer.len())];
-            if self.blocks.len() + bytes.len() > MOST {
+            if self.blocks.len() + bytes.len() > MAX_STORED_BYTES {
                 self.missed += 1;
                 continue;
             }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use handfast_net::clock::Moment;
 use handfast_wire::starttls::Protocol;
 
-use crate::trouble::{Step, Trouble};
+use crate::error::{ProbeError, Step};
 
 /// The server to measure.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -126,8 +126,8 @@ pub enum Family {
 pub(crate) fn resolve(
     target: &Target,
     family: Family,
-    patience: Duration,
-) -> Result<(Vec<SocketAddr>, Duration), Trouble> {
+    timeout: Duration,
+) -> Result<(Vec<SocketAddr>, Duration), ProbeError> {
     let (host, port) = (target.host.clone(), target.port);
     let (answer, waiting) = sync_channel(1);
     let began = Moment::now();
@@ -137,10 +137,10 @@ pub(crate) fn resolve(
         let _ = answer.send((found, Moment::now()));
     });
     let name = &target.host;
-    let failed = |why: String| Trouble::new(Step::Resolve, "resolve", format!("resolve {name}: {why}"));
+    let failed = |why: String| ProbeError::new(Step::Resolve, "resolve", format!("resolve {name}: {why}"));
     thread.map_err(|error| failed(format!("start a thread: {error}")))?;
-    let (found, ended) = waiting.recv_timeout(patience).map_err(|_| {
-        failed(format!("no answer within {}", handfast_text::duration::written(patience)))
+    let (found, ended) = waiting.recv_timeout(timeout).map_err(|_| {
+        failed(format!("no answer within {}", handfast_text::duration::written(timeout)))
             .hint("check /etc/resolv.conf, or give an address instead of a name")
     })?;
     let found = found.map_err(|error| failed(error.to_string()).hint("check how the name is written"))?;

@@ -8,7 +8,7 @@ use std::fmt::Write;
 
 use handfast_text::units::{self, plain};
 
-use crate::report::{Note, Report, Spread, Who};
+use crate::report::{Note, Party, Report, Spread};
 use crate::rows;
 
 pub use page::Style;
@@ -117,9 +117,9 @@ impl Page {
             for span in report.waterfall.iter().filter(|span| span.row == row) {
                 let (from, to) = (place(span.from_ms), place(span.to_ms));
                 let (sign, color) = match span.who {
-                    Who::Network => ('█', "34"),
-                    Who::Server => ('▓', "33"),
-                    Who::Client => ('▒', "36"),
+                    Party::Network => ('█', "34"),
+                    Party::Server => ('▓', "33"),
+                    Party::Client => ('▒', "36"),
                 };
                 // A part too short for a column gets one if no longer part is there.
                 let to = to.max(from + usize::from(cells.get(from).is_some_and(|cell| cell.0 == ' ')));
@@ -164,10 +164,10 @@ impl Page {
     /// The packets of the median connection, where they were captured.
     fn packets(&mut self, report: &Report) {
         /// Number of packets that fit a screen; JSON has them all.
-        const MOST: usize = 40;
+        const MAX_PACKETS: usize = 40;
         let Some(wire) = &report.wire else { return };
         self.title("Packets of the median connection, as captured");
-        for packet in wire.packets.iter().take(MOST) {
+        for packet in wire.packets.iter().take(MAX_PACKETS) {
             let way = if packet.from == "client" { "→" } else { "←" };
             let bytes =
                 if packet.bytes > 0 { format!("{} B", number(packet.bytes as usize)) } else { String::new() };
@@ -179,7 +179,7 @@ impl Page {
             );
             self.line(&line);
         }
-        let more = wire.packets.len().saturating_sub(MOST);
+        let more = wire.packets.len().saturating_sub(MAX_PACKETS);
         if more > 0 {
             self.line(&format!("  … and {} (--json has them all)", units::counted(more as u64, "packet")));
         }

@@ -1,6 +1,6 @@
 //! One target that is measured repeatedly: its last figures as a line of bars, and all of them as a summary.
 //!
-//! In: a time, or a failure. Out: text. The last [`MOST`] figures are kept, and sums of all.
+//! In: a time, or a failure. Out: text. The last [`MAX_FIGURES`] figures are kept, and sums of all.
 
 use std::collections::VecDeque;
 
@@ -8,7 +8,7 @@ use handfast_text::table::{cut, padded};
 use handfast_text::units::{self, plain};
 
 /// Figures that are kept: more than a line has columns.
-const MOST: usize = 240;
+const MAX_FIGURES: usize = 240;
 /// Columns of a target's name.
 const NAME: usize = 28;
 
@@ -33,7 +33,7 @@ impl Series {
 
     /// Takes a figure in, in milliseconds; `None`: it failed.
     pub fn take(&mut self, ms: Option<f64>) {
-        if self.recent.len() == MOST {
+        if self.recent.len() == MAX_FIGURES {
             self.recent.pop_front();
         }
         self.recent.push_back(ms);
@@ -127,7 +127,7 @@ mod tests {
     fn a_line_has_its_columns_and_the_past_its_bound() {
         let mut series = Series::new(&"long".repeat(20));
         (0..10_000).for_each(|number| series.take(Some(f64::from(number % 100))));
-        assert_eq!(series.recent.len(), MOST);
+        assert_eq!(series.recent.len(), MAX_FIGURES);
         for columns in [80, 120] {
             assert_eq!(series.row(columns).chars().count(), columns);
         }

@@ -21,7 +21,7 @@ pub enum Error {
     /// This process may have too few open files to serve even one connection.
     TooFewFiles { allowed: u64, reserved: u64, per_connection: u64 },
     /// This process may have too few open files for the number of connections in the configuration.
-    TooManyConnections { wanted: usize, possible: usize, allowed: u64, reserved: u64, per_connection: u64 },
+    TooManyConnections { required: usize, possible: usize, allowed: u64, reserved: u64, per_connection: u64 },
     /// An address cannot be listened on.
     Listen { address: Address, owner: String, source: io::Error },
     /// Several addresses cannot be listened on.
@@ -98,7 +98,7 @@ impl fmt::Display for Error {
                 "this process may have {}, it needs {reserved} and {per_connection} for each connection",
                 counted(*allowed, "open file")
             )?,
-            Self::TooManyConnections { wanted, allowed, reserved, per_connection, .. } => write!(
+            Self::TooManyConnections { required: wanted, allowed, reserved, per_connection, .. } => write!(
                 f,
                 "process.max-connections: {} open files are needed for {}, this process may have {allowed}",
                 per_connection * *wanted as u64 + reserved,

@@ -198,11 +198,11 @@ impl KeyProcess {
 }
 
 impl Holder for KeyProcess {
-    fn look(&self, path: &Path) -> io::Result<Vec<u8>> {
+    fn inspect(&self, path: &Path) -> io::Result<Vec<u8>> {
         if let Some(files) = &mut *lock(&self.requested_files) {
             files.insert(path.to_path_buf());
         }
-        let answer = self.file_request(Request::Look, path.as_os_str().as_bytes());
+        let answer = self.file_request(Request::Inspect, path.as_os_str().as_bytes());
         answer.map_err(|error| io::Error::other(error.to_string()))
     }
 

@@ -55,16 +55,16 @@ impl Descriptors {
             return Err(Error::TooFewFiles { allowed, reserved, per_connection });
         }
         let connections = match config.process.max_connections {
-            Some(wanted) if wanted > possible => {
+            Some(required) if required > possible => {
                 return Err(Error::TooManyConnections {
-                    wanted,
+                    required,
                     possible,
                     allowed,
                     reserved,
                     per_connection,
                 });
             }
-            Some(wanted) => wanted,
+            Some(required) => required,
             None => possible.min(MAX_CONNECTIONS),
         };
         Ok(Self { limit, reserved, per_connection, connections })
@@ -152,8 +152,8 @@ mod tests {
         Descriptors::share_out(&config, limit, 64, 2).map_err(|error| error.to_string())
     }
 
-    fn connections(now: u64, wanted: Option<usize>) -> Result<usize, String> {
-        share_out(now, |config| config.process.max_connections = wanted).map(|shared| shared.connections)
+    fn connections(now: u64, required: Option<usize>) -> Result<usize, String> {
+        share_out(now, |config| config.process.max_connections = required).map(|shared| shared.connections)
     }
 
     #[test]

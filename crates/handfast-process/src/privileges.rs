@@ -139,7 +139,7 @@ impl ServiceUser {
     /// Looks up user and group, and changes nothing.
     ///
     /// **Errors**: an unknown name.
-    pub fn look_up(&self) -> Result<(), Error> {
+    pub fn resolve(&self) -> Result<(), Error> {
         Ok(self.find().map(drop)?)
     }
 

@@ -271,11 +271,14 @@ mod tests {
         let mut config = Config::embedded(inside.path().join("ca.pem"));
         assert_eq!(sandbox.out_of_reach(&config, []), None);
         config.process.upgrade_socket = Some(inside.path().join("upgrade.sock"));
-        let said = sandbox.out_of_reach(&config, []).expect("it cannot write there");
-        assert!(said.contains("/upgrade.sock; restart, or"), "{said}");
+        let message = sandbox.out_of_reach(&config, []).expect("it cannot write there");
+        assert!(message.contains("/upgrade.sock; restart, or"), "{message}");
         config.process.upgrade_socket = Some(outside.path().join("other.sock"));
-        let said = sandbox.out_of_reach(&config, []).expect("it is outside");
-        assert!(said.contains("/other.sock; restart, or") && !said.contains("/upgrade.sock"), "{said}");
+        let message = sandbox.out_of_reach(&config, []).expect("it is outside");
+        assert!(
+            message.contains("/other.sock; restart, or") && !message.contains("/upgrade.sock"),
+            "{message}"
+        );
         assert_eq!(Sandbox::default().out_of_reach(&config, []), None, "no sandbox, no bounds");
     }
 }

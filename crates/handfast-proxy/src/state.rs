@@ -285,7 +285,7 @@ impl State {
         let name = target.server_name();
         let of_service = |service: &ServiceState| {
             let unknown_name = service.model.tls.as_ref().map_or(UnknownName::First, |tls| tls.unknown_name);
-            let is_known = service.store.knows(name);
+            let is_known = service.store.has_name(name);
             let shown = service.store.candidates(name, unknown_name);
             let facts: Vec<_> = shown.map(|certificate| service.fact(certificate, is_known, now)).collect();
             explain_host(&service.model, target, &facts)

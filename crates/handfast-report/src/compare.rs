@@ -1,10 +1,10 @@
 //! Comparison of two sides, whether B is faster than A or no difference was found: for people and for programs.
 //!
-//! In: the reports of each side's runs, and a name for each side. Out: an [`Answer`], and each figure of both sides with ratio,
+//! In: the reports of each side's runs, and a name for each side. Out: a [`ComparisonResult`], and each figure of both sides with ratio,
 //! interval and p.
 //!
 //! **The run is the unit** ([`handfast_stats::compare`] explains why): each run gives one value of each figure, from its
-//! report. Only the deciding figures can differ: this takes [`LEAST_RUNS`] runs of each side, made in turn and of the same work,
+//! report. Only the deciding figures can differ: this takes [`MIN_RUNS`] runs of each side, made in turn and of the same work,
 //! and an interval without 1. All intervals are right together in [`CONFIDENCE`] of the comparisons, whatever the number of
 //! deciding figures.
 
@@ -20,15 +20,15 @@ use crate::model::{Report, VerdictWord};
 use figures::{Figure, figures};
 
 /// Fewest runs of each side from which a difference is claimed.
-pub const LEAST_RUNS: usize = 3;
+pub const MIN_RUNS: usize = 3;
 /// Least share of comparisons of a server with itself that find no difference.
 pub const CONFIDENCE: f64 = 0.95;
 /// Smallest difference that is reported: ten times the resolution of histograms.
-const LEAST_DIFFERENCE: f64 = 0.01;
+const MIN_DIFFERENCE: f64 = 0.01;
 /// Most runs of one side in a row that still count as "in turn".
 const IN_A_ROW: usize = 2;
 /// Most unfit runs that the answer names.
-const MOST_NAMED: usize = 3;
+const MAX_NAMED_RUNS: usize = 3;
 /// Name and version of the JSON format.
 pub const SCHEMA: &str = "handfast-compare/2";
 
@@ -57,7 +57,7 @@ impl<'r> Sides<'r> {
 
 /// The result of a comparison.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Answer {
+pub enum ComparisonResult {
     /// The sides did different work; the differences.
     NotComparable(Vec<String>),
     /// A run's figures do not describe the target, or are unreliable.
@@ -70,7 +70,7 @@ pub enum Answer {
     NoDifference,
 }
 
-impl Answer {
+impl ComparisonResult {
     const fn word(&self) -> &'static str {
         match self {
             Self::NotComparable(_) => "not-comparable",
@@ -94,7 +94,7 @@ impl Answer {
 #[derive(Debug)]
 pub struct Compared<'r> {
     sides: Sides<'r>,
-    answer: Answer,
+    answer: ComparisonResult,
     warnings: Vec<String>,
     figures: Vec<Figure>,
 }
@@ -104,21 +104,23 @@ impl<'r> Compared<'r> {
     pub fn new(sides: Sides<'r>) -> Self {
         let differences::Differences { reasons, warnings } = differences::of(&sides);
         let refusal = if reasons.is_empty() {
-            unfit(&sides).map(Answer::NotCompared).or_else(|| too_little(&sides).map(Answer::SideBySide))
+            unfit(&sides)
+                .map(ComparisonResult::NotCompared)
+                .or_else(|| too_little(&sides).map(ComparisonResult::SideBySide))
         } else {
-            Some(Answer::NotComparable(reasons))
+            Some(ComparisonResult::NotComparable(reasons))
         };
         let figures = figures(&sides, refusal.is_none());
         let answer =
             refusal.unwrap_or_else(|| match figures.iter().any(|figure| figure.better().is_some()) {
-                true => Answer::Different,
-                false => Answer::NoDifference,
+                true => ComparisonResult::Different,
+                false => ComparisonResult::NoDifference,
             });
         Self { sides, answer, warnings, figures }
     }
 
     /// Returns the answer of the comparison.
-    pub const fn answer(&self) -> &Answer {
+    pub const fn answer(&self) -> &ComparisonResult {
         &self.answer
     }
 
@@ -159,8 +161,8 @@ fn unfit(sides: &Sides<'_>) -> Option<String> {
             named.push(format!("run {} of {side} is {}", place + 1, report.verdict.word.name()));
         }
     }
-    let more = named.len().saturating_sub(MOST_NAMED);
-    named.truncate(MOST_NAMED);
+    let more = named.len().saturating_sub(MAX_NAMED_RUNS);
+    named.truncate(MAX_NAMED_RUNS);
     if more > 0 {
         named.push(format!("{more} more are not VALID"));
     }
@@ -170,9 +172,9 @@ fn unfit(sides: &Sides<'_>) -> Option<String> {
 /// Reason why no difference can be reported: too few runs, or runs not made in turn, so that any drift
 /// in time would look like a difference.
 fn too_little(sides: &Sides<'_>) -> Option<String> {
-    if sides.a.len() < LEAST_RUNS || sides.b.len() < LEAST_RUNS {
+    if sides.a.len() < MIN_RUNS || sides.b.len() < MIN_RUNS {
         return Some(format!(
-            "runs of the same thing differ too, so a claim takes at least {LEAST_RUNS} runs of each side, made in turn \
+            "runs of the same thing differ too, so a claim takes at least {MIN_RUNS} runs of each side, made in turn \
              (A B B A A B)"
         ));
     }

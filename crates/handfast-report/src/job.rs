@@ -189,13 +189,13 @@ pub(crate) mod kept {
     pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Job>, D::Error> {
         #[derive(Deserialize)]
         #[serde(untagged)]
-        enum Kept {
+        enum StoredJob {
             Known(Box<Job>),
             Unknown(IgnoredAny),
         }
-        Ok(match Kept::deserialize(deserializer)? {
-            Kept::Known(job) => Some(*job),
-            Kept::Unknown(_) => None,
+        Ok(match StoredJob::deserialize(deserializer)? {
+            StoredJob::Known(job) => Some(*job),
+            StoredJob::Unknown(_) => None,
         })
     }
 }
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_job_is_told_apart() {
+    fn what_is_no_job_is_distinguished() {
         let wrong = |text: &str| Job::parse(text).unwrap_err().to_string();
         assert!(wrong("{").starts_with("not JSON"), "{}", wrong("{"));
         assert!(wrong("{}").contains("no plan"));

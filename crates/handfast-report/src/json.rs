@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_report_is_said_to_be_none() {
+    fn what_is_no_report_is_reported_as_none() {
         for text in ["", "{", "not json"] {
             assert!(
                 from_json(text).unwrap_err().to_string().starts_with("read report: not JSON: "),

@@ -112,7 +112,7 @@ impl VerdictWord {
     }
 
     /// Returns true if a run with this verdict does not describe the target.
-    pub const fn says_nothing(self) -> bool {
+    pub const fn is_unusable(self) -> bool {
         matches!(self, Self::GeneratorLimited | Self::PortLimited)
     }
 }

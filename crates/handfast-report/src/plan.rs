@@ -308,10 +308,10 @@ impl Plan {
 
     /// Share of the handshakes that are to be resumed, over all members of the mix.
     pub fn wanted_resumed(&self) -> f64 {
-        let (wanted, all) = self
-            .clients()
-            .fold((0.0, 0.0), |(wanted, all), (share, tls)| (share.mul_add(tls.resume, wanted), all + share));
-        if self.mix.is_empty() { self.tls.resume } else { wanted / all }
+        let (resumed, all) = self.clients().fold((0.0, 0.0), |(resumed, all), (share, tls)| {
+            (share.mul_add(tls.resume, resumed), all + share)
+        });
+        if self.mix.is_empty() { self.tls.resume } else { resumed / all }
     }
 
     /// The rates of an open model over the run; `None` in the closed model.

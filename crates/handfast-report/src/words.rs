@@ -17,7 +17,7 @@ pub(crate) use search::search_result;
 /// Share of the offered rate from which on it was taken: the verdict's own measure.
 const TAKEN: f64 = 0.97;
 /// Share of p99 that p99 of the lag is from which p99 is not the target's.
-const MOSTLY_LAG: f64 = 0.5;
+const LAG_SHARE_LIMIT: f64 = 0.5;
 
 /// Explains a report's verdict to its reader.
 pub(crate) fn meaning(report: &Report) -> &'static str {
@@ -66,7 +66,7 @@ fn is_mostly_lag(report: &Report) -> bool {
         series.percentiles_ns.get("p99").copied()
     };
     let both = p99("lag").zip(p99("total"));
-    both.is_some_and(|(lag, total)| lag as f64 >= total as f64 * MOSTLY_LAG)
+    both.is_some_and(|(lag, total)| lag as f64 >= total as f64 * LAG_SHARE_LIMIT)
 }
 
 /// The series that the timeline's histograms are of.
@@ -148,8 +148,8 @@ pub(crate) fn is_plain(report: &Report) -> bool {
 
 fn tls(report: &Report, plan: Option<&Plan>, facts: &mut Vec<(&'static str, String)>) {
     facts.push(("TLS", agreed(report)));
-    let said = Some(report.mix.offered.clone()).filter(|said| !said.is_empty());
-    facts.extend(said.or_else(|| plan.map(|plan| plan.tls.sentence())).map(|offered| ("offered", offered)));
+    let mix = Some(report.mix.offered.clone()).filter(|mix| !mix.is_empty());
+    facts.extend(mix.or_else(|| plan.map(|plan| plan.tls.sentence())).map(|offered| ("offered", offered)));
     if !report.mix.verification.is_empty() {
         facts.push(("certificate", report.mix.verification.clone()));
     }
@@ -226,7 +226,7 @@ fn agreed(report: &Report) -> String {
 fn resumption(report: &Report, plan: Option<&Plan>) -> String {
     let mut text = match report.mix.wanted_resumed {
         0.0 => "not offered: every handshake was meant to be full".to_owned(),
-        wanted => format!("wanted in {} of the handshakes", share(wanted)),
+        share_resumed => format!("wanted in {} of the handshakes", share(share_resumed)),
     };
     if plan.is_some_and(|plan| plan.tls.early_data) {
         text.push_str(", with the request as 0-RTT data");
@@ -316,12 +316,12 @@ pub(crate) fn examples(report: &Report, row: &ErrorRow) -> Vec<String> {
     let mut examples: Vec<String> = Vec::new();
     for example in &row.examples {
         let bare = example.strip_prefix(&format!("{}: ", row.step)).unwrap_or(example);
-        let told = match report.manifest.addresses.as_slice() {
+        let addresses = match report.manifest.addresses.as_slice() {
             [address] if !bare.contains(address.as_str()) => format!("{address}: {bare}"),
             _ => bare.to_owned(),
         };
-        if !examples.contains(&told) {
-            examples.push(told);
+        if !examples.contains(&addresses) {
+            examples.push(addresses);
         }
     }
     examples
@@ -421,21 +421,21 @@ mod tests {
     #[test]
     fn work_and_model_do_not_say_the_same() {
         let mut report = made_up::report();
-        let said = |report: &Report| done(report).into_iter().find(|(word, _)| *word == "work").unwrap().1;
+        let work_of = |report: &Report| done(report).into_iter().find(|(word, _)| *word == "work").unwrap().1;
         report.work = "another sentence".into();
         let plan = &mut report.manifest.job.as_mut().unwrap().plan;
         plan.exchanges = Some(3);
         plan.work = plan::Work::Exchange { send: 1, receive: 0, echo: false };
         assert_eq!(
-            said(&report),
+            work_of(&report),
             "connect, TLS handshake (resumed where wanted), 3 times of: send 1 byte, receive 0 bytes; close"
         );
         report.manifest.job = None;
-        assert_eq!(said(&report), report.work);
+        assert_eq!(work_of(&report), report.work);
     }
 
     #[test]
-    fn an_example_is_told_once_and_says_of_whom() {
+    fn an_example_is_reported_once_with_its_source() {
         let mut report = made_up::report();
         let row = |step: &str, examples: &[&str]| ErrorRow {
             step: step.into(),
@@ -522,12 +522,12 @@ mod tests {
 
     #[test]
     fn a_lost_worker_had_no_final_word() {
-        let told = |lost: Option<&str>| {
+        let sentence_of = |lost: Option<&str>| {
             let worker = Worker { name: "w2".into(), lost: lost.map(str::to_owned), ..Worker::default() };
             health(&Report { workers: vec![worker], ..Report::default() }).join("\n")
         };
-        assert_eq!(told(Some("silent")), "w2 was lost: silent");
-        assert_eq!(told(None), "w2: its final totals are not the sum of its seconds");
+        assert_eq!(sentence_of(Some("silent")), "w2 was lost: silent");
+        assert_eq!(sentence_of(None), "w2: its final totals are not the sum of its seconds");
     }
 
     #[test]

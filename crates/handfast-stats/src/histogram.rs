@@ -26,11 +26,11 @@ const DIGITS: u8 = 3;
 /// **Cost**: about 170 KiB while it is recorded into; one to three KiB after [`Histogram::pack`], and as it is read from a
 /// file. All methods accept a packed one, and unpack it temporarily (tens of microseconds).
 #[derive(Clone, Default)]
-pub struct Histogram(Kept);
+pub struct Histogram(Storage);
 
 /// Storage of the samples.
 #[derive(Clone, Default)]
-enum Kept {
+enum Storage {
     /// There are none.
     #[default]
     Nothing,
@@ -45,41 +45,41 @@ type Counters = hdrhistogram::Histogram<u64>;
 impl Histogram {
     /// An empty one. **Cost**: no memory until something is recorded.
     pub const fn new() -> Self {
-        Self(Kept::Nothing)
+        Self(Storage::Nothing)
     }
 
     /// The counters, to record into.
     fn open(&mut self) -> &mut Counters {
         let counters = match std::mem::take(&mut self.0) {
-            Kept::Open(counters) => counters,
-            Kept::Packed(bytes, _) => Box::new(unpack(&bytes)),
-            Kept::Nothing => {
+            Storage::Open(counters) => counters,
+            Storage::Packed(bytes, _) => Box::new(unpack(&bytes)),
+            Storage::Nothing => {
                 let made = Counters::new_with_bounds(LOWEST, HIGHEST, DIGITS);
                 Box::new(made.expect("the bounds are constants, and good"))
             }
         };
-        self.0 = Kept::Open(counters);
+        self.0 = Storage::Open(counters);
         match &mut self.0 {
-            Kept::Open(counters) => counters,
+            Storage::Open(counters) => counters,
             _ => unreachable!("set above"),
         }
     }
 
     /// Looks at the counters; `None` when there are no samples.
-    fn look<T>(&self, look: impl FnOnce(&Counters) -> T) -> Option<T> {
+    fn with_counters<T>(&self, look: impl FnOnce(&Counters) -> T) -> Option<T> {
         match &self.0 {
-            Kept::Nothing => None,
-            Kept::Open(counters) => (!counters.is_empty()).then(|| look(counters)),
-            Kept::Packed(bytes, _) => Some(look(&unpack(bytes))),
+            Storage::Nothing => None,
+            Storage::Open(counters) => (!counters.is_empty()).then(|| look(counters)),
+            Storage::Packed(bytes, _) => Some(look(&unpack(bytes))),
         }
     }
 
     /// Packs it, for histograms that are kept by the thousand and read once.
     pub fn pack(&mut self) {
-        if let Kept::Open(counters) = &self.0 {
+        if let Storage::Open(counters) = &self.0 {
             self.0 = match counters.len() {
-                0 => Kept::Nothing,
-                count => Kept::Packed(write(counters).into(), count),
+                0 => Storage::Nothing,
+                count => Storage::Packed(write(counters).into(), count),
             };
         }
     }
@@ -96,23 +96,23 @@ impl Histogram {
 
     /// Adds every sample of `other`: the result equals one histogram with all samples.
     pub fn merge(&mut self, other: &Self) {
-        other.look(|other| self.open().add(other).expect("every histogram has the same bounds"));
+        other.with_counters(|other| self.open().add(other).expect("every histogram has the same bounds"));
     }
 
     /// Removes every sample, and keeps the memory.
     pub fn clear(&mut self) {
         match &mut self.0 {
-            Kept::Open(counters) => counters.reset(),
-            other => *other = Kept::Nothing,
+            Storage::Open(counters) => counters.reset(),
+            other => *other = Storage::Nothing,
         }
     }
 
     /// Samples counted.
     pub fn count(&self) -> u64 {
         match &self.0 {
-            Kept::Nothing => 0,
-            Kept::Open(counters) => counters.len(),
-            Kept::Packed(_, count) => *count,
+            Storage::Nothing => 0,
+            Storage::Open(counters) => counters.len(),
+            Storage::Packed(_, count) => *count,
         }
     }
 
@@ -123,7 +123,7 @@ impl Histogram {
 
     /// Nanoseconds that the share `quantile` (0 to 1) of the samples did not exceed; 0 when there are none.
     pub fn quantile_nanos(&self, quantile: f64) -> u64 {
-        self.look(|counters| counters.value_at_quantile(quantile)).unwrap_or_default()
+        self.with_counters(|counters| counters.value_at_quantile(quantile)).unwrap_or_default()
     }
 
     /// [`Histogram::quantile_nanos`] as a duration.
@@ -133,22 +133,22 @@ impl Histogram {
 
     /// Least sample in nanoseconds, to the histogram's precision.
     pub fn min_nanos(&self) -> u64 {
-        self.look(|counters| counters.min()).unwrap_or_default()
+        self.with_counters(|counters| counters.min()).unwrap_or_default()
     }
 
     /// Greatest sample in nanoseconds, to the histogram's precision.
     pub fn max_nanos(&self) -> u64 {
-        self.look(|counters| counters.max()).unwrap_or_default()
+        self.with_counters(|counters| counters.max()).unwrap_or_default()
     }
 
     /// Mean in nanoseconds.
     pub fn mean_nanos(&self) -> f64 {
-        self.look(|counters| counters.mean()).unwrap_or_default()
+        self.with_counters(|counters| counters.mean()).unwrap_or_default()
     }
 
     /// Standard deviation in nanoseconds.
     pub fn deviation_nanos(&self) -> f64 {
-        self.look(|counters| counters.stdev()).unwrap_or_default()
+        self.with_counters(|counters| counters.stdev()).unwrap_or_default()
     }
 
     /// The occupied buckets: greatest value in nanoseconds, and count.
@@ -156,15 +156,15 @@ impl Histogram {
         let list = |counters: &Counters| {
             counters.iter_recorded().map(|step| (step.value_iterated_to(), step.count_at_value())).collect()
         };
-        self.look(list).unwrap_or_default()
+        self.with_counters(list).unwrap_or_default()
     }
 
     /// The V2 DEFLATE form in base64, as HdrHistogram log files hold it.
     pub fn encode(&self) -> String {
         match &self.0 {
-            Kept::Nothing => BASE64.encode(&write(Self::new().open())),
-            Kept::Open(counters) => BASE64.encode(&write(counters)),
-            Kept::Packed(bytes, _) => BASE64.encode(bytes),
+            Storage::Nothing => BASE64.encode(&write(Self::new().open())),
+            Storage::Open(counters) => BASE64.encode(&write(counters)),
+            Storage::Packed(bytes, _) => BASE64.encode(bytes),
         }
     }
 
@@ -177,7 +177,7 @@ impl Histogram {
             BASE64.decode(text.as_bytes()).map_err(|error| format!("read histogram: not base64: {error}"))?;
         let read = wire::read(&bytes).map_err(|error| format!("read histogram: {error}"))?;
         // Kept packed: each is read once, and there may be one for each second of a day.
-        Ok(if read.is_empty() { Self::new() } else { Self(Kept::Packed(bytes.into(), read.len())) })
+        Ok(if read.is_empty() { Self::new() } else { Self(Storage::Packed(bytes.into(), read.len())) })
     }
 }
 
@@ -195,7 +195,10 @@ fn unpack(bytes: &[u8]) -> Counters {
 impl PartialEq for Histogram {
     fn eq(&self, other: &Self) -> bool {
         self.count() == other.count()
-            && self.look(|mine| other.look(|theirs| mine == theirs)).flatten().unwrap_or(true)
+            && self
+                .with_counters(|mine| other.with_counters(|theirs| mine == theirs))
+                .flatten()
+                .unwrap_or(true)
     }
 }
 

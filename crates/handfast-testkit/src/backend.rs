@@ -171,8 +171,9 @@ pub fn has_fin(stream: &TcpStream) -> bool {
 }
 
 fn shows(stream: &TcpStream, any: PollFlags) -> bool {
-    let mut asked = [PollFd::new(stream, any)];
-    poll(&mut asked, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok() && asked[0].revents().intersects(any)
+    let mut polled = [PollFd::new(stream, any)];
+    poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok()
+        && polled[0].revents().intersects(any)
 }
 
 impl Drop for Backend {

@@ -73,7 +73,7 @@ pub enum Received {
 /// One end of a connection.
 pub struct Connection {
     /// The name of this end in messages.
-    pub who: &'static str,
+    pub name: &'static str,
     /// The socket, for what the functions below do not offer.
     pub stream: TcpStream,
     tls: Option<rustls::Connection>,
@@ -93,9 +93,9 @@ pub struct Connection {
 
 impl Connection {
     /// Without TLS.
-    pub fn plain(who: &'static str, stream: TcpStream) -> Self {
+    pub fn plain(name: &'static str, stream: TcpStream) -> Self {
         Self {
-            who,
+            name,
             stream,
             tls: None,
             plaintext: Vec::new(),
@@ -108,8 +108,8 @@ impl Connection {
     }
 
     /// With a session whose handshake may be done or not.
-    pub fn over(who: &'static str, stream: TcpStream, tls: impl Into<rustls::Connection>) -> Self {
-        Self { tls: Some(tls.into()), ..Self::plain(who, stream) }
+    pub fn over(name: &'static str, stream: TcpStream, tls: impl Into<rustls::Connection>) -> Self {
+        Self { tls: Some(tls.into()), ..Self::plain(name, stream) }
     }
 
     /// A client that is about to say hello, and the hello.
@@ -138,7 +138,7 @@ impl Connection {
     }
 
     fn fail<T>(&self, act: impl fmt::Display, cause: Cause) -> Result<T, Failed> {
-        Err(Failed { act: format!("{} {act}", self.who), cause })
+        Err(Failed { act: format!("{} {act}", self.name), cause })
     }
 
     /// Brings a handshake to its end. A write that fails does not end it: what the other side said before it closed can still be read.

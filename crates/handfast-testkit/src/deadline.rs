@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 pub const DEADLINE: Duration = Duration::from_secs(60);
 
 /// Interval at which a question is asked again.
-const AGAIN: Duration = Duration::from_millis(2);
+const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
 /// Asks until there is an answer.
 pub fn wait_until<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
@@ -26,7 +26,7 @@ pub fn wait_until_seeing<T>(
             return answer;
         }
         assert!(Instant::now() < end, "waited {DEADLINE:?} for {what}; seen so far: {}", seen());
-        pause(AGAIN);
+        pause(POLL_INTERVAL);
     }
 }
 

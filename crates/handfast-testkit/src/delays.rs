@@ -18,7 +18,7 @@ use crate::trust::Version;
 
 /// Action for a request.
 #[derive(Clone, Copy, Debug)]
-pub enum Answer {
+pub enum Action {
     /// It is sent back after this time.
     After(Duration),
     /// The connection is reset.
@@ -39,13 +39,13 @@ pub struct Manners {
     /// Bytes of a request, and of its answer.
     pub size: usize,
     /// Action for each request.
-    pub answer: Box<dyn Fn(Request) -> Answer + Send + Sync>,
+    pub answer: Box<dyn Fn(Request) -> Action + Send + Sync>,
     /// True if the server ends a connection after its first answer.
     pub ends_first: bool,
     /// Groups that it takes part in; empty: all there are.
     pub groups: Vec<NamedGroup>,
     /// True if a client must have a certificate of the tests' authority.
-    pub asks_for_certificate: bool,
+    pub requests_certificate: bool,
     /// First connection from which a client is refused for want of a certificate; the rehearsal's is number 0.
     pub refuses_from: Option<usize>,
     /// First connection from which it closes each one at once.
@@ -62,10 +62,10 @@ impl Default for Manners {
     fn default() -> Self {
         Self {
             size: 4096,
-            answer: Box::new(|_| Answer::After(Duration::ZERO)),
+            answer: Box::new(|_| Action::After(Duration::ZERO)),
             ends_first: false,
             groups: Vec::new(),
-            asks_for_certificate: false,
+            requests_certificate: false,
             refuses_from: None,
             sheds_from: None,
             handshake_takes: Duration::ZERO,
@@ -78,7 +78,7 @@ impl Default for Manners {
 impl Manners {
     /// An echo, each answer so late.
     pub fn late_by(delay: Duration) -> Self {
-        Self { answer: Box::new(move |_| Answer::After(delay)), ..Self::default() }
+        Self { answer: Box::new(move |_| Action::After(delay)), ..Self::default() }
     }
 }
 
@@ -114,7 +114,7 @@ struct Shared {
     refusing: Arc<ServerConfig>,
     connections: AtomicUsize,
     requests: AtomicUsize,
-    standing: AtomicUsize,
+    open: AtomicUsize,
     seen: Mutex<Vec<Seen>>,
     stopped: AtomicBool,
 }
@@ -132,12 +132,12 @@ impl TlsServer {
         let listener = TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
         let address = listener.local_addr().expect("a bound socket has an address");
         let shared = Arc::new(Shared {
-            config: config(&manners, manners.asks_for_certificate),
+            config: config(&manners, manners.requests_certificate),
             refusing: config(&manners, true),
             connections: AtomicUsize::new(0),
             manners,
             requests: AtomicUsize::new(0),
-            standing: AtomicUsize::new(0),
+            open: AtomicUsize::new(0),
             seen: Mutex::default(),
             stopped: AtomicBool::new(false),
         });
@@ -152,13 +152,13 @@ impl TlsServer {
                 if shared.manners.sheds_from.is_some_and(|first| number >= first) {
                     continue;
                 }
-                shared.standing.fetch_add(1, Ordering::AcqRel);
+                shared.open.fetch_add(1, Ordering::AcqRel);
                 thread("TLS connection", move || {
                     // What broke off before there was a hello is not worth a note.
                     if let Ok(seen) = Peer::serve(&shared, stream, number) {
                         shared.seen.lock().expect("no thread panics while holding it").push(seen);
                     }
-                    shared.standing.fetch_sub(1, Ordering::AcqRel);
+                    shared.open.fetch_sub(1, Ordering::AcqRel);
                 });
             }
         });
@@ -167,7 +167,7 @@ impl TlsServer {
 
     /// Returns the facts of every connection, when all of them have ended.
     pub fn seen(&self) -> Vec<Seen> {
-        let standing = || self.shared.standing.load(Ordering::Acquire);
+        let standing = || self.shared.open.load(Ordering::Acquire);
         wait_until_seeing(
             "all connections to end",
             || (standing() == 0).then_some(()),
@@ -296,8 +296,8 @@ impl<'a> Peer<'a> {
             let at = Instant::now();
             let number = self.shared.requests.fetch_add(1, Ordering::AcqRel);
             match (self.shared.manners.answer)(Request { number, at }) {
-                Answer::After(delay) => pause(delay),
-                Answer::Reset => {
+                Action::After(delay) => pause(delay),
+                Action::Reset => {
                     let reset = rustix::net::sockopt::set_socket_linger(&self.stream, Some(Duration::ZERO));
                     return Ok(reset?);
                 }

@@ -7,7 +7,7 @@ use crate::client::dial;
 
 /// An answer.
 #[derive(Debug)]
-pub struct Answer {
+pub struct Response {
     /// The status code.
     pub status: u16,
     /// Everything before the empty line, in lower case.
@@ -17,12 +17,12 @@ pub struct Answer {
 }
 
 /// Sends a request and reads to the end of the answer.
-pub fn get(address: SocketAddr, path: &str, accept: &str) -> Answer {
+pub fn get(address: SocketAddr, path: &str, accept: &str) -> Response {
     request(address, "GET", path, accept)
 }
 
 /// As [`get`], with another method and no body.
-pub fn request(address: SocketAddr, method: &str, path: &str, accept: &str) -> Answer {
+pub fn request(address: SocketAddr, method: &str, path: &str, accept: &str) -> Response {
     let mut stream = dial(address).unwrap_or_else(|error| panic!("{method} {path} at {address}: {error}"));
     let request = format!(
         "{method} {path} HTTP/1.1\r\nHost: localhost\r\nAccept: {accept}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
@@ -36,7 +36,7 @@ pub fn request(address: SocketAddr, method: &str, path: &str, accept: &str) -> A
 }
 
 /// Posts a body.
-pub fn post(address: SocketAddr, path: &str, body: &str) -> Answer {
+pub fn post(address: SocketAddr, path: &str, body: &str) -> Response {
     let mut stream = dial(address).unwrap_or_else(|error| panic!("POST {path} at {address}: {error}"));
     let length = body.len();
     let request = format!(
@@ -58,12 +58,12 @@ pub fn exchange(address: SocketAddr, request: &str) -> String {
 }
 
 /// Takes an answer apart.
-pub fn parse(answer: &str) -> Option<Answer> {
+pub fn parse(answer: &str) -> Option<Response> {
     let (head, body) = answer.split_once("\r\n\r\n")?;
     let status = head.split(' ').nth(1)?.parse().ok()?;
     let head = head.to_ascii_lowercase();
     let body = if head.contains("transfer-encoding: chunked") { unchunk(body)? } else { body.to_owned() };
-    Some(Answer { status, head, body })
+    Some(Response { status, head, body })
 }
 
 /// Takes chunks apart.

@@ -52,7 +52,7 @@ impl Manager {
     }
 
     /// The next message, if one comes within `time`.
-    pub fn hears(&self, time: Duration) -> Option<Message> {
+    pub fn receive(&self, time: Duration) -> Option<Message> {
         self.socket.set_read_timeout(Some(time)).expect("it is a duration");
         let mut bytes = [0; 4096];
         let length = self.socket.recv(&mut bytes).ok()?;
@@ -66,11 +66,11 @@ impl Manager {
     }
 
     /// Waits for a message that has this assignment; others are passed over.
-    pub fn is_told(&self, key: &str) -> Message {
+    pub fn wait_for(&self, key: &str) -> Message {
         let end = Instant::now() + DEADLINE;
         let mut others = Vec::new();
         while Instant::now() < end {
-            let Some(message) = self.hears(Duration::from_millis(100)) else { continue };
+            let Some(message) = self.receive(Duration::from_millis(100)) else { continue };
             if message.contains_key(key) {
                 return message;
             }

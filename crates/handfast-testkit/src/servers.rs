@@ -18,7 +18,7 @@ use crate::tools::Tool;
 
 /// Requirements of a server for its clients.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Asks {
+pub struct ClientRequirements {
     /// TLS 1.2 and nothing else.
     pub old_version: bool,
     /// A certificate of the tests' authority.
@@ -72,7 +72,7 @@ impl Files {
 }
 
 /// Asks something of a Unix socket that answers once.
-fn ask(socket: &Path, question: &[u8]) -> Option<String> {
+fn query_socket(socket: &Path, question: &[u8]) -> Option<String> {
     let mut stream = UnixStream::connect(socket).ok()?;
     stream.set_read_timeout(Some(DEADLINE)).ok()?;
     stream.set_write_timeout(Some(DEADLINE)).ok()?;
@@ -93,24 +93,24 @@ pub struct Nginx {
     tool: Tool,
     folder: Folder,
     /// Looks at its status: each is a connection that it counts too.
-    looks: u64,
+    status_requests: u64,
 }
 
 impl Nginx {
     /// Starts it in the foreground, as one process that needs no rights.
-    pub fn start(asks: Asks) -> Self {
-        Self::start_for(asks, &[])
+    pub fn start(required: ClientRequirements) -> Self {
+        Self::start_for(required, &[])
     }
 
     /// With a separate certificate for each of these names, and TLS 1.2 as well as 1.3 for them.
-    pub fn start_for(asks: Asks, names: &[&str]) -> Self {
+    pub fn start_for(required: ClientRequirements, names: &[&str]) -> Self {
         let files = Files::new();
         let address = address_of_ones_own();
-        let config = nginx_config(&files, address, asks, names);
+        let config = nginx_config(&files, address, required, names);
         let config = files.folder.write("nginx.conf", config).display().to_string();
         let place = files.folder.path().display().to_string();
         let tool = Tool::start("nginx", &["-p", &place, "-c", &config, "-e", "stderr"]);
-        let mut nginx = Self { address, tool, folder: files.folder, looks: 0 };
+        let mut nginx = Self { address, tool, folder: files.folder, status_requests: 0 };
         let talk = nginx.tool.talk.clone();
         wait_until_seeing("nginx to be ready", || nginx.status(), || talk.so_far().join("\n"));
         nginx
@@ -118,8 +118,8 @@ impl Nginx {
 
     /// Number of connections that it accepted, and the number of open ones, this one included.
     fn status(&mut self) -> Option<(u64, u64)> {
-        let answer = ask(&self.folder.file("status.sock"), b"GET / HTTP/1.0\r\n\r\n")?;
-        self.looks += 1;
+        let answer = query_socket(&self.folder.file("status.sock"), b"GET / HTTP/1.0\r\n\r\n")?;
+        self.status_requests += 1;
         let number = |words: &str| words.split_whitespace().next()?.parse().ok();
         let (_, standing) = answer.split_once("Active connections: ")?;
         let (_, accepted) = standing.split_once("requests\n")?;
@@ -128,7 +128,7 @@ impl Nginx {
 
     /// Returns the requests as its log has them, when all connections have ended: name in SNI, version,
     /// method, path, length of the body, and the header `X-Mark`.
-    pub fn asked(self) -> Vec<[String; 6]> {
+    pub fn requests(self) -> Vec<[String; 6]> {
         let (_, log) = self.log();
         let columns = |line: &str| -> Vec<String> { line.split(' ').skip(4).map(str::to_owned).collect() };
         log.lines().map(|line| columns(line).try_into().expect("six columns")).collect()
@@ -143,7 +143,7 @@ impl Nginx {
         let ran = self.tool.ended();
         assert_eq!(ran.code, Some(0), "{}", ran.all());
         let log = std::fs::read_to_string(self.folder.file("access.log")).expect("nginx wrote a log");
-        (accepted - self.looks, log)
+        (accepted - self.status_requests, log)
     }
 
     /// Returns its counters, when all connections have ended.
@@ -164,8 +164,8 @@ impl Nginx {
     }
 }
 
-fn nginx_config(files: &Files, address: SocketAddr, asks: Asks, names: &[&str]) -> String {
-    let versions = match (asks.old_version, names) {
+fn nginx_config(files: &Files, address: SocketAddr, required: ClientRequirements, names: &[&str]) -> String {
+    let versions = match (required.old_version, names) {
         (_, [_, ..]) => "TLSv1.2 TLSv1.3",
         (true, _) => "TLSv1.2",
         (false, _) => "TLSv1.3",
@@ -191,7 +191,7 @@ fn nginx_config(files: &Files, address: SocketAddr, asks: Asks, names: &[&str]) 
             )
         })
         .collect();
-    let certificate = if asks.certificate {
+    let certificate = if required.certificate {
         format!("ssl_verify_client on; ssl_client_certificate {};", files.authority.display())
     } else {
         String::new()
@@ -236,11 +236,11 @@ pub struct Haproxy {
 
 impl Haproxy {
     /// Starts it in the foreground.
-    pub fn start(asks: Asks) -> Self {
+    pub fn start(required: ClientRequirements) -> Self {
         let (files, backend) = (Files::new(), Backend::echo());
         let address = address_of_ones_own();
-        let version = if asks.old_version { "TLSv1.2" } else { "TLSv1.3" };
-        let certificate = if asks.certificate {
+        let version = if required.old_version { "TLSv1.2" } else { "TLSv1.3" };
+        let certificate = if required.certificate {
             format!("verify required ca-file {}", files.authority.display())
         } else {
             String::new()
@@ -280,7 +280,7 @@ frontend front
 
     /// A figure of `show stat`, by the beginning of its row and the name of its column.
     fn value(&self, row: &str, column: &str) -> Option<u64> {
-        let answer = ask(&self.files.folder.file("stats.sock"), b"show stat\n")?;
+        let answer = query_socket(&self.files.folder.file("stats.sock"), b"show stat\n")?;
         let mut columns = answer.lines().next()?.trim_start_matches("# ").split(',');
         let place = columns.position(|name| name == column)?;
         answer.lines().find(|line| line.starts_with(row))?.split(',').nth(place)?.parse().ok()
@@ -317,11 +317,11 @@ pub struct Stunnel {
 
 impl Stunnel {
     /// Starts it in the foreground.
-    pub fn start(asks: Asks) -> Self {
+    pub fn start(required: ClientRequirements) -> Self {
         let (files, backend) = (Files::new(), Backend::echo());
         let address = address_of_ones_own();
-        let version = if asks.old_version { "TLSv1.2" } else { "TLSv1.3" };
-        let verify = if asks.certificate {
+        let version = if required.old_version { "TLSv1.2" } else { "TLSv1.3" };
+        let verify = if required.certificate {
             format!("verifyChain = yes\nCAfile = {}\n", files.authority.display())
         } else {
             String::new()

@@ -9,7 +9,7 @@ use crate::client::dial;
 
 /// A proxy that connects every client to one backend, and the requests that it received.
 pub struct Tunnel {
-    asked: Arc<Mutex<Vec<u8>>>,
+    requests: Arc<Mutex<Vec<u8>>>,
     /// The listener of the proxy.
     pub backend: Backend,
 }
@@ -17,15 +17,15 @@ pub struct Tunnel {
 impl Tunnel {
     /// `turns`: how many bytes it waits for, as `\n` or a number of them, and what it says then.
     pub fn new(to: SocketAddr, turns: &'static [(usize, &'static [u8])]) -> Self {
-        let asked: Arc<Mutex<Vec<u8>>> = Arc::default();
-        let seen = Arc::clone(&asked);
+        let requests: Arc<Mutex<Vec<u8>>> = Arc::default();
+        let seen = Arc::clone(&requests);
         let backend = Backend::start(move |peer: &mut Peer| {
             for (count, answer) in turns {
-                let mut heard = vec![0; *count];
-                if peer.stream.read_exact(&mut heard).is_err() {
+                let mut buffer = vec![0; *count];
+                if peer.stream.read_exact(&mut buffer).is_err() {
                     return;
                 }
-                seen.lock().expect("no thread panicked").extend_from_slice(&heard);
+                seen.lock().expect("no thread panicked").extend_from_slice(&buffer);
                 let _ = peer.stream.write_all(answer);
             }
             let mut there = dial(to).expect("the backend listens");
@@ -37,11 +37,11 @@ impl Tunnel {
                 let _ = there.shutdown(std::net::Shutdown::Write);
             });
         });
-        Self { asked, backend }
+        Self { requests, backend }
     }
 
     /// The requests that it has received.
-    pub fn asked(&self) -> Vec<u8> {
-        self.asked.lock().expect("no thread panicked").clone()
+    pub fn requests(&self) -> Vec<u8> {
+        self.requests.lock().expect("no thread panicked").clone()
     }
 }

@@ -244,7 +244,7 @@ mod tests {
 
     #[test]
     fn a_wrong_bound_says_what_would_be_right() {
-        for (text, said) in [
+        for (text, written) in [
             ("total", "bound `total`: no `=`, expected a figure and its value such as handshake.p95=50ms"),
             ("handshak.p95=1ms", "unknown figure `handshak`; did you mean `handshake`?"),
             ("error=0", "did you mean `errors`?"),
@@ -257,7 +257,7 @@ mod tests {
             ("errors=nan%", "invalid number `nan`"),
         ] {
             let found = NAMES.parse(text).expect_err(text).to_string();
-            assert!(found.contains(said), "{text}: {found}");
+            assert!(found.contains(written), "{text}: {found}");
         }
     }
 }

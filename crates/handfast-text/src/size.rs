@@ -8,7 +8,7 @@ use std::fmt;
 /// Units with their bytes, smallest first.
 const UNITS: [(&str, u64); 4] = [("B", 1), ("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30)];
 /// Largest size that is read: 1 TiB. Nothing that is configured or sent comes near it.
-pub const LARGEST: u64 = 1 << 40;
+pub const MAX_BYTES: u64 = 1 << 40;
 
 /// Notation of a size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,7 +36,7 @@ enum Wrong {
     Unit(String),
     /// A number without the required unit.
     NoUnit,
-    /// More than [`LARGEST`].
+    /// More than [`MAX_BYTES`].
     TooLarge,
 }
 
@@ -76,7 +76,7 @@ impl fmt::Display for SizeError {
 
 impl std::error::Error for SizeError {}
 
-/// Bytes, at most [`LARGEST`].
+/// Bytes, at most [`MAX_BYTES`].
 ///
 /// # Errors
 /// [`SizeError`] when `text` is not written as `spelling` allows, or too large.
@@ -103,7 +103,7 @@ pub fn parse(text: &str, spelling: Spelling) -> Result<u64, SizeError> {
         }
     };
     let bytes = number.parse::<u64>().ok().and_then(|number| number.checked_mul(factor));
-    bytes.filter(|bytes| *bytes <= LARGEST).ok_or_else(|| error(Wrong::TooLarge))
+    bytes.filter(|bytes| *bytes <= MAX_BYTES).ok_or_else(|| error(Wrong::TooLarge))
 }
 
 /// Our unit for a unit in another notation, in lower case.
@@ -150,7 +150,7 @@ mod tests {
         for (text, bytes) in short {
             assert_eq!(parse(text, Spelling::Short), Ok(bytes), "{text}");
         }
-        assert_eq!(parse("1024GiB", Spelling::Full), Ok(LARGEST));
+        assert_eq!(parse("1024GiB", Spelling::Full), Ok(MAX_BYTES));
     }
 
     #[test]
@@ -199,7 +199,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn sizes_come_back_as_they_were_written(bytes in 0..=LARGEST, shift in 0..40) {
+        fn sizes_come_back_as_they_were_written(bytes in 0..=MAX_BYTES, shift in 0..40) {
             for bytes in [bytes, bytes >> shift << shift] {
                 prop_assert_eq!(parse(&written(bytes), Spelling::Full), Ok(bytes));
             }

@@ -15,11 +15,11 @@ pub fn closest<'c>(word: &str, candidates: impl IntoIterator<Item = &'c str>) ->
     if word.is_empty() || word.len() > COMPARED {
         return None;
     }
-    let wanted = plain(word);
-    let allowed = (wanted.chars().count() / 3).max(1);
+    let searched = plain(word);
+    let allowed = (searched.chars().count() / 3).max(1);
     candidates
         .into_iter()
-        .map(|candidate| (strsim::osa_distance(&wanted, &plain(candidate)), candidate))
+        .map(|candidate| (strsim::osa_distance(&searched, &plain(candidate)), candidate))
         // Words without a common letter are not similar, however short they are.
         .filter(|(distance, candidate)| *distance <= allowed && *distance < candidate.len())
         .min_by_key(|(distance, _)| *distance)

@@ -17,7 +17,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use rustls::sign::SigningKey;
 
 use crate::certificate::Certificate;
-use crate::load::Looked;
+use crate::load::InspectedFile;
 use crate::read::{Failure, FileStamp};
 
 mod holder;
@@ -33,15 +33,15 @@ impl Certificate {
 }
 
 /// Reads a file through the holder.
-pub(crate) fn look(holder: &Arc<dyn Holder>, path: &Path) -> Looked {
+pub(crate) fn inspect(holder: &Arc<dyn Holder>, path: &Path) -> InspectedFile {
     // Another attempt may succeed.
-    let failed = |error| Looked {
+    let failed = |error| InspectedFile {
         path: path.to_path_buf(),
         stamp: FileStamp::UNREAD,
         mode: 0,
         contents: Err(Failure::Refused(error)),
     };
-    let answer = match holder.look(path) {
+    let answer = match holder.inspect(path) {
         Ok(answer) => answer,
         Err(error) => return failed(error),
     };
@@ -65,8 +65,8 @@ pub struct Held(RwLock<HashMap<KeyId, Arc<dyn SigningKey>>>);
 
 impl Held {
     /// Reads a file, keeps its keys, and answers with the public parts.
-    pub fn look(&self, path: &Path) -> Vec<u8> {
-        let looked = Looked::at(path);
+    pub fn inspect(&self, path: &Path) -> Vec<u8> {
+        let looked = InspectedFile::at(path);
         if let Ok(contents) = &looked.contents
             && !contents.keys.is_empty()
         {

@@ -334,12 +334,12 @@ pub(crate) fn assemble(
     let chain = in_order(chain, &key, chain_file, findings);
     let leaf = &chain[0];
     let intermediates = &chain[1..];
-    say_dates(leaf, "the certificate", chain_file, now, findings);
+    report_dates(leaf, "the certificate", chain_file, now, findings);
     for intermediate in intermediates {
         let what = format!("the intermediate certificate of {:?}", intermediate.subject);
-        say_dates(intermediate, &what, chain_file, now, findings);
+        report_dates(intermediate, &what, chain_file, now, findings);
     }
-    say_names(leaf, chain_file, findings);
+    report_names(leaf, chain_file, findings);
     findings.extend(lacks_issuer(&chain, chain_file));
     if let Some(root) = intermediates.iter().find(|parsed| parsed.is_self_issued()) {
         let message = format!(
@@ -411,7 +411,7 @@ fn in_order(chain: Vec<Parsed>, key: &Key, file: &Path, findings: &mut Vec<Findi
 
 /// A warning and not an error: one expired certificate must neither prevent a start nor a good change at a reload. Clients
 /// report it.
-fn say_dates(parsed: &Parsed, what: &str, file: &Path, now: i64, findings: &mut Vec<Finding>) {
+fn report_dates(parsed: &Parsed, what: &str, file: &Path, now: i64, findings: &mut Vec<Finding>) {
     if now > parsed.not_after {
         let days = (now - parsed.not_after) / 86_400;
         let message =
@@ -434,7 +434,7 @@ fn served_names(leaf: &Parsed) -> Names {
     Names { dns: dns.into(), ip: leaf.ip_names.clone().into() }
 }
 
-fn say_names(leaf: &Parsed, file: &Path, findings: &mut Vec<Finding>) {
+fn report_names(leaf: &Parsed, file: &Path, findings: &mut Vec<Finding>) {
     for name in &leaf.unusable_names {
         let message = format!(
             "the name {name:?} matches no host: a wildcard must be the whole first label, and the rest a DNS name"

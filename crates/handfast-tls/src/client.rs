@@ -344,7 +344,7 @@ enum Early {
     /// It may be sent, and the hello announces it.
     Open,
     /// The server is to answer whether it takes it.
-    Asked,
+    Requested,
     /// The server takes it.
     Accepted,
 }
@@ -364,7 +364,7 @@ impl ClientSession {
     pub fn start(&mut self, outgoing: &mut Buffer) -> Result<(), Failure> {
         let before = outgoing.len();
         loop {
-            match self.core.look().state.map_err(|error| failure(Peer::Server, &error))? {
+            match self.core.poll().state.map_err(|error| failure(Peer::Server, &error))? {
                 ConnectionState::EncodeTlsData(mut data) => encode(&mut data, outgoing)?,
                 ConnectionState::TransmitTlsData(mut data) => {
                     // This state is the only one that lets early data pass, so it is left for `early_data`; the states
@@ -404,7 +404,7 @@ impl ClientSession {
         if self.watch.early != Early::Open || bytes.is_empty() {
             return 0;
         }
-        let Ok(ConnectionState::TransmitTlsData(mut data)) = self.core.look().state else { return 0 };
+        let Ok(ConnectionState::TransmitTlsData(mut data)) = self.core.poll().state else { return 0 };
         let Some(mut early) = data.may_encrypt_early_data() else { return 0 };
         let room = outgoing.room(encrypted_size(bytes.len()));
         // Even an error uses up the amount that the ticket allows; it means a buffer that is too small, which this is
@@ -465,7 +465,7 @@ fn is_end_of_early_data(record: &[u8]) -> bool {
 impl Session for ClientSession {
     fn receive(&mut self, incoming: &mut [u8], plaintext: &mut Buffer, outgoing: &mut Buffer) -> Received {
         if self.watch.early == Early::Open {
-            self.watch.early = Early::Asked;
+            self.watch.early = Early::Requested;
         }
         self.core.receive(incoming, plaintext, outgoing, &mut self.watch)
     }
@@ -515,7 +515,7 @@ impl Watch<UnbufferedClientConnection> for Handshake {
         let scheme = side_channels::take_server_scheme().and_then(registry::signature_scheme_name);
         self.signature = scheme.or(self.signature);
         self.tls12_received += side_channels::tls12_sessions().wrapping_sub(self.tls12_before);
-        if self.early == Early::Asked && is_end_of_early_data(written) {
+        if self.early == Early::Requested && is_end_of_early_data(written) {
             self.early = Early::Accepted;
         }
         Ok(())

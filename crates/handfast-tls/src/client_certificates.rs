@@ -25,7 +25,7 @@ use crate::parsed::Parsed;
 use crate::presented::{Authorities, Keys, Outline, Refusal, Standing, standing};
 use crate::read::FileStamp;
 use crate::revocation::{self, Issuer, List, Revocations};
-pub use crate::revocation::{Known as KnownLists, Lenience};
+pub use crate::revocation::{KnownLists, Lenience};
 use crate::session::{CertificateFault, Peer, Verdict};
 use crate::side_channels;
 use crate::unix_time::unix_seconds;
@@ -79,7 +79,7 @@ impl<P: AsRef<Path>> Trust<P> {
 
 /// Settings of a rule about client certificates.
 #[derive(Clone, Debug)]
-pub struct Wanted<'a> {
+pub struct ClientCertificateSettings<'a> {
     /// Certificates that are valid.
     pub trust: Trust<&'a Path>,
     /// Requirement for a certificate: requested or required.
@@ -96,7 +96,7 @@ pub struct Wanted<'a> {
     pub tolerates: bool,
 }
 
-impl<'a> Wanted<'a> {
+impl<'a> ClientCertificateSettings<'a> {
     /// Accepts every client with a certificate by one of these CAs.
     pub fn new(authorities: &'a Path, demand: Demand, known_keys: &'a Arc<Lists>) -> Self {
         static ALL: Rules = Rules { allow: Vec::new(), refuse: Vec::new() };
@@ -164,7 +164,7 @@ pub fn load(
     known_keys: &Arc<Lists>,
     now: SystemTime,
 ) -> LoadedAuthorities {
-    load_all(&Wanted::new(authorities, demand, known_keys), &KnownLists::default(), now)
+    load_all(&ClientCertificateSettings::new(authorities, demand, known_keys), &KnownLists::default(), now)
 }
 
 /// Reads everything that is wanted and makes the rule. Revocation lists that are `known`, and whose files have not
@@ -172,13 +172,17 @@ pub fn load(
 ///
 /// **Cost**: for a million revoked certificates about a second, 22 MB, and while they are read the size of their file
 /// twice.
-pub fn load_all(wanted: &Wanted<'_>, known: &KnownLists, now: SystemTime) -> LoadedAuthorities {
-    let mut read = trust_file(wanted.trust);
+pub fn load_all(
+    settings: &ClientCertificateSettings<'_>,
+    known: &KnownLists,
+    now: SystemTime,
+) -> LoadedAuthorities {
+    let mut read = trust_file(settings.trust);
     let certificates: Vec<_> =
-        read.certificates.into_iter().map(|parsed| Named::new(parsed, wanted)).collect();
+        read.certificates.into_iter().map(|parsed| Named::new(parsed, settings)).collect();
     let now = unix_seconds(now);
-    if let Some(file) = wanted.trust.file() {
-        doubts::say(&certificates, file, now, &mut read.findings);
+    if let Some(file) = settings.trust.file() {
+        doubts::report_oddities(&certificates, file, now, &mut read.findings);
     }
     let mut folders: BTreeSet<PathBuf> = read.folders.into_iter().collect();
     let mut loaded = LoadedAuthorities {
@@ -189,9 +193,9 @@ pub fn load_all(wanted: &Wanted<'_>, known: &KnownLists, now: SystemTime) -> Loa
         folders: Vec::new(),
     };
     let is_error = |findings: &[Finding]| findings.iter().any(|finding| finding.severity == Severity::Error);
-    let can_read_lists = !wanted.lists.is_empty() && !is_error(&loaded.findings);
-    let read = can_read_lists.then(|| lists(wanted, &certificates, known, now, &mut loaded, &mut folders));
-    let rule = rule(&certificates, wanted, read, &mut loaded.findings);
+    let can_read_lists = !settings.lists.is_empty() && !is_error(&loaded.findings);
+    let read = can_read_lists.then(|| lists(settings, &certificates, known, now, &mut loaded, &mut folders));
+    let rule = rule(&certificates, settings, read, &mut loaded.findings);
     loaded.rule = rule.filter(|_| !is_error(&loaded.findings));
     loaded.folders = folders.into_iter().collect();
     loaded
@@ -215,7 +219,7 @@ fn trust_file(trust: Trust<&Path>) -> TrustFile {
 
 /// Reads the revocation lists.
 fn lists(
-    wanted: &Wanted<'_>,
+    settings: &ClientCertificateSettings<'_>,
     certificates: &[Named],
     known: &KnownLists,
     now: i64,
@@ -226,15 +230,15 @@ fn lists(
     let authorities: Vec<&Parsed> =
         certificates.iter().filter(is_authority).map(|named| &named.parsed).collect();
     let algorithms = default_provider().signature_verification_algorithms;
-    let mut read = revocation::read(wanted.lists, &authorities, algorithms, known, now);
+    let mut read = revocation::read(settings.lists, &authorities, algorithms, known, now);
     loaded.findings.append(&mut read.findings);
     loaded.left_out.append(&mut read.left_out);
     loaded.files_read.append(&mut read.files_read);
     folders.append(&mut read.folders);
     // Another finding reports a list that cannot be read.
     let is_whole = !loaded.findings.iter().any(|finding| finding.severity == Severity::Error);
-    if let Some(file) = wanted.trust.file().filter(|_| is_whole && !wanted.lenience.accept_missing) {
-        doubts::say_without_list(&authorities, &read.lists, file, &mut loaded.findings);
+    if let Some(file) = settings.trust.file().filter(|_| is_whole && !settings.lenience.accept_missing) {
+        doubts::report_missing_lists(&authorities, &read.lists, file, &mut loaded.findings);
     }
     read
 }
@@ -248,9 +252,9 @@ struct Named {
 }
 
 impl Named {
-    fn new(parsed: Parsed, wanted: &Wanted<'_>) -> Self {
-        let weakness = parsed.weakness(wanted.known_keys);
-        Self { parsed, weakness, exact: matches!(wanted.trust, Trust::Certificates(_)) }
+    fn new(parsed: Parsed, settings: &ClientCertificateSettings<'_>) -> Self {
+        let weakness = parsed.weakness(settings.known_keys);
+        Self { parsed, weakness, exact: matches!(settings.trust, Trust::Certificates(_)) }
     }
 
     /// Returns the use of the certificate; `Leaf` for a certificate that has none.
@@ -277,15 +281,15 @@ impl Named {
 
 fn rule(
     certificates: &[Named],
-    wanted: &Wanted<'_>,
+    settings: &ClientCertificateSettings<'_>,
     read: Option<revocation::Read>,
     findings: &mut Vec<Finding>,
 ) -> Option<ClientCertificates> {
-    let file = wanted.trust.file().unwrap_or(Path::new(""));
+    let file = settings.trust.file().unwrap_or(Path::new(""));
     let algorithms = default_provider().signature_verification_algorithms;
-    let revocations = read.as_ref().map(|read| Revocations::new(&read.lists, wanted.lenience));
-    let mut trusted = Authorities::new(algorithms).refusing(Arc::clone(wanted.known_keys));
-    if wanted.trust == Trust::Anything {
+    let revocations = read.as_ref().map(|read| Revocations::new(&read.lists, settings.lenience));
+    let mut trusted = Authorities::new(algorithms).refusing(Arc::clone(settings.known_keys));
+    if settings.trust == Trust::Anything {
         trusted.trust_anything();
     }
     let mut subjects = Vec::new();
@@ -330,14 +334,14 @@ fn rule(
     let read = read.unwrap_or_default();
     let checks = Checks {
         trusted,
-        demand: wanted.demand,
-        rules: wanted.rules.clone(),
-        tolerates: wanted.tolerates,
+        demand: settings.demand,
+        rules: settings.rules.clone(),
+        tolerates: settings.tolerates,
         lists: read.lists,
     };
     let checks = Arc::new(checks);
     let verifier = Arc::new(Verifier { checks: Arc::clone(&checks), subjects, algorithms });
-    let fingerprint = fingerprint(certificates, wanted);
+    let fingerprint = fingerprint(certificates, settings);
     let (lists, attention_at) = (read.known, read.attention_at);
     Some(ClientCertificates { verifier, checks, fingerprint, lists, attention_at })
 }
@@ -446,25 +450,25 @@ impl ClientCertVerifier for Verifier {
 
 /// The same for the same set of CAs and rules, in whatever order and however often they are written. Revoked certificates
 /// are not in it: a client that resumes is checked against the present lists.
-fn fingerprint(certificates: &[Named], wanted: &Wanted<'_>) -> [u8; 32] {
+fn fingerprint(certificates: &[Named], settings: &ClientCertificateSettings<'_>) -> [u8; 32] {
     let hashes: BTreeSet<Vec<u8>> =
         certificates.iter().map(|named| digest(&SHA256, &named.parsed.der).as_ref().to_vec()).collect();
-    let kind = match wanted.trust {
+    let kind = match settings.trust {
         Trust::Authorities(_) => 0,
         Trust::Certificates(_) => 1,
         Trust::Anything => 2,
     };
     let mut context = Context::new(&SHA256);
-    context.update(match wanted.demand {
+    context.update(match settings.demand {
         Demand::Request => b"request",
         Demand::Require => b"require",
     });
     // Keys are checked once, in the handshake that a ticket goes back to: the ticket names the checks.
     context.update(KEYS_LOOKED_INTO);
-    context.update(wanted.known_keys.fingerprint());
-    context.update(&[u8::from(wanted.tolerates), kind]);
+    context.update(settings.known_keys.fingerprint());
+    context.update(&[u8::from(settings.tolerates), kind]);
     hashes.iter().for_each(|hash| context.update(hash));
-    wanted.rules.feed(|bytes| context.update(bytes));
+    settings.rules.feed(|bytes| context.update(bytes));
     let mut fingerprint = [0; 32];
     fingerprint.copy_from_slice(context.finish().as_ref());
     fingerprint

@@ -37,20 +37,20 @@ impl<'a> Der<'a> {
     }
 
     /// The content of the next value, which must have this tag.
-    pub(crate) fn expect(&mut self, wanted: u8) -> Option<&'a [u8]> {
-        self.next().filter(|(tag, _)| *tag == wanted).map(|(_, content)| content)
+    pub(crate) fn expect(&mut self, expected_tag: u8) -> Option<&'a [u8]> {
+        self.next().filter(|(tag, _)| *tag == expected_tag).map(|(_, content)| content)
     }
 
     /// The next value unchanged, tag and length included; it must have this tag.
-    pub(crate) fn whole(&mut self, wanted: u8) -> Option<&'a [u8]> {
+    pub(crate) fn whole(&mut self, tag: u8) -> Option<&'a [u8]> {
         let before = self.0;
-        self.expect(wanted)?;
+        self.expect(tag)?;
         before.get(..before.len() - self.0.len())
     }
 
     /// The content of the next value if it has this tag; else nothing is taken.
-    pub(crate) fn optional(&mut self, wanted: u8) -> Option<&'a [u8]> {
-        if self.0.first() == Some(&wanted) { self.expect(wanted) } else { None }
+    pub(crate) fn optional(&mut self, tag: u8) -> Option<&'a [u8]> {
+        if self.0.first() == Some(&tag) { self.expect(tag) } else { None }
     }
 
     /// The bytes of the next value, a BIT STRING of whole bytes.

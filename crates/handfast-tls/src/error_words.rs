@@ -18,8 +18,8 @@ pub(crate) fn failure(peer: Peer, error: &Error) -> Failure {
             return Failure { alert: Some(u8::from(*alert)), ..failure };
         }
         Error::NoCertificatesPresented => {
-            let who = if peer == Peer::Client { "client" } else { "server" };
-            let words = format!("the {who} sent no certificate, one is required");
+            let peer_name = if peer == Peer::Client { "client" } else { "server" };
+            let words = format!("the {peer_name} sent no certificate, one is required");
             let certificate = Some(CertificateFault::Missing);
             return Failure { certificate, ..Failure::new(FailureKind::PeerCertificate, words) };
         }
@@ -65,13 +65,13 @@ pub(crate) fn failure(peer: Peer, error: &Error) -> Failure {
 
 /// A certificate that was refused. Our verifiers note why; rustls's own words are for what they were not asked about.
 fn certificate_failure(peer: Peer, reason: &CertificateError) -> Failure {
-    let who = if peer == Peer::Client { "client" } else { "server" };
+    let peer_name = if peer == Peer::Client { "client" } else { "server" };
     let refusal = side_channels::take_refusal();
     let words = match &refusal {
         Some(refusal) => refusal.to_string(),
         None => spaced(&reason.to_string()),
     };
-    let detail = format!("the {who}'s certificate was refused: {words}");
+    let detail = format!("the {peer_name}'s certificate was refused: {words}");
     let certificate = refusal.as_ref().map_or(CertificateFault::Unacceptable, Refusal::fault);
     let hint = refusal.and_then(|refusal| refusal.hint());
     Failure { hint, certificate: Some(certificate), ..Failure::new(FailureKind::PeerCertificate, detail) }
@@ -150,9 +150,9 @@ mod tests {
     }
 
     #[test]
-    fn what_a_peer_lacks_is_said_in_words() {
+    fn what_a_peer_lacks_is_reported_in_words() {
         use PeerIncompatible as P;
-        let said = |peer, reason: &PeerIncompatible| failure(peer, &reason.clone().into()).detail;
+        let detail = |peer, reason: &PeerIncompatible| failure(peer, &reason.clone().into()).detail;
         for (reason, words) in [
             (P::NoCipherSuitesInCommon, "no cipher suite in common"),
             (P::NoKxGroupsInCommon, "no key exchange group in common"),
@@ -167,7 +167,7 @@ mod tests {
             (P::UncompressedEcPointsRequired, "uncompressed curve points"),
             (P::ServerRejectedEncryptedClientHello(None), "lacks something that the policy requires"),
         ] {
-            assert!(said(Peer::Client, &reason).contains(words), "{reason:?}");
+            assert!(detail(Peer::Client, &reason).contains(words), "{reason:?}");
         }
         for (reason, words) in [
             (P::ServerDoesNotSupportTls12Or13, "neither TLS 1.2 nor TLS 1.3"),
@@ -181,7 +181,7 @@ mod tests {
             (P::EcPointsExtensionRequired, "uncompressed curve points"),
             (P::KeyShareExtensionRequired, "lacks something that the settings require"),
         ] {
-            assert!(said(Peer::Server, &reason).contains(words), "{reason:?}");
+            assert!(detail(Peer::Server, &reason).contains(words), "{reason:?}");
         }
     }
 }

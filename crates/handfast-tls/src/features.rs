@@ -84,8 +84,8 @@ mod tests {
         assert_eq!((found, missing), (vec!["a"], vec![("b", "y")]));
         let (found, missing) = features();
         assert_eq!(found.len() + missing.len(), known().len());
-        let is_told = cfg!(any(target_arch = "x86_64", target_arch = "aarch64"));
-        assert_eq!(known().len() > 1, is_told);
+        let is_reported = cfg!(any(target_arch = "x86_64", target_arch = "aarch64"));
+        assert_eq!(known().len() > 1, is_reported);
     }
 
     /// The kernel's flags agree with the program's own detection.

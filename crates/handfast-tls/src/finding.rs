@@ -7,7 +7,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 /// Bytes of a message.
-const LONGEST_MESSAGE: usize = 2_000;
+const MAX_MESSAGE_BYTES: usize = 2_000;
 
 /// Severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -159,8 +159,8 @@ impl Finding {
         let file = file.as_ref().to_path_buf();
         let mut message = handfast_text::units::plain(&message.into());
         // A certificate's names have no bound but that of its file.
-        if message.len() > LONGEST_MESSAGE {
-            message.truncate(message.floor_char_boundary(LONGEST_MESSAGE));
+        if message.len() > MAX_MESSAGE_BYTES {
+            message.truncate(message.floor_char_boundary(MAX_MESSAGE_BYTES));
             message.push('…');
         }
         Self { severity, reason, file, message, hint: None }

@@ -237,7 +237,7 @@ mod tests {
             let (mut ours, mut theirs) = UnixStream::pair().unwrap();
             let (of_ca, of_server) = (ca.clone(), identity.clone());
             let other = std::thread::spawn(move || {
-                let mut heard = Vec::new();
+                let mut received = Vec::new();
                 if as_client {
                     let chain =
                         CertificateDer::pem_slice_iter(of_server.as_bytes()).collect::<Result<_, _>>();
@@ -249,7 +249,7 @@ mod tests {
                         .with_single_cert(chain.unwrap(), key)
                         .unwrap();
                     let mut server = ServerConnection::new(Arc::new(config)).unwrap();
-                    Stream::new(&mut server, &mut theirs).read_to_end(&mut heard).unwrap();
+                    Stream::new(&mut server, &mut theirs).read_to_end(&mut received).unwrap();
                 } else {
                     let mut roots = RootCertStore::empty();
                     roots.add(CertificateDer::from_pem_slice(of_ca.as_bytes()).unwrap()).unwrap();
@@ -260,9 +260,9 @@ mod tests {
                         .with_no_client_auth();
                     let name = ServerName::try_from("localhost").unwrap();
                     let mut client = ClientConnection::new(Arc::new(config), name).unwrap();
-                    Stream::new(&mut client, &mut theirs).read_to_end(&mut heard).unwrap();
+                    Stream::new(&mut client, &mut theirs).read_to_end(&mut received).unwrap();
                 }
-                heard
+                received
             });
             let mut forger = if as_client {
                 Forger::client(&mut ours, version, ca.as_bytes(), "localhost").unwrap()

@@ -37,15 +37,15 @@ mod folder;
 mod inspect;
 mod keep;
 mod loaded;
-mod look;
-mod looked;
+mod inspect_files;
+mod inspected_file;
 mod trust_file;
 mod staples;
 
 pub use inspect::{Inspected, Inspection};
-pub use keep::{Before, FileProblem, Kept, ProblemKind, keep};
+pub(crate) use inspected_file::InspectedFile;
+pub use keep::{Before, FileProblem, KeepResult, ProblemKind, keep};
 pub use loaded::{Loaded, Source};
-pub(crate) use looked::Looked;
 pub use staples::keep_staples;
 pub(crate) use trust_file::TrustFile;
 
@@ -185,7 +185,7 @@ fn with_key_elsewhere(path: &Path, keys: Option<&Path>, by: (&Lists, i64), loade
 
 /// Reads one named file; `None` when it has an error, which is then among the findings.
 fn take(path: &Path, loaded: &mut Loaded) -> Option<Contents> {
-    let looked = look::look(loaded.holder.as_ref(), path);
+    let looked = inspect_files::inspect_file(loaded.holder.as_ref(), path);
     loaded.files_read.push((looked.path.clone(), looked.stamp));
     loaded.findings.extend(looked.permissions());
     let mut contents = match looked.contents {

@@ -219,7 +219,7 @@ impl Act {
             Self::Verify(kind) => Box::new(Verify::new(keys.of(kind))?),
             Self::Share(group) => Box::new(Share(group.exchange()?)),
             Self::Agree(group) => Box::new(Agree { group: group.exchange()?, started: Vec::new() }),
-            Self::Answer(group) => Box::new(Answer::new(group)?),
+            Self::Answer(group) => Box::new(KeyShareReply::new(group)?),
             Self::Seal(cipher, size) => {
                 Box::new(Seal { key: cipher.key()?, count: 0, record: vec![5; size] })
             }
@@ -361,12 +361,12 @@ impl Operation for Agree {
     }
 }
 
-struct Answer {
+struct KeyShareReply {
     group: &'static dyn SupportedKxGroup,
     share: Vec<u8>,
 }
 
-impl Answer {
+impl KeyShareReply {
     fn new(group: Group) -> Result<Self, Failure> {
         let group = group.exchange()?;
         let share = group.start().map_err(exchange)?.pub_key().to_vec();
@@ -374,7 +374,7 @@ impl Answer {
     }
 }
 
-impl Operation for Answer {
+impl Operation for KeyShareReply {
     fn run(&mut self) -> Result<(), Failure> {
         self.group.start_and_complete(&self.share).map(drop).map_err(exchange)
     }

@@ -61,7 +61,7 @@ pub(crate) enum Fault {
 }
 
 /// Bytes of the object identifier of an algorithm; those of PKCS#12 have up to ten.
-const LONGEST_IDENTIFIER: usize = 12;
+const MAX_IDENTIFIER_BYTES: usize = 12;
 
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -72,7 +72,7 @@ impl fmt::Display for Fault {
                 write!(f, "is PKCS#12 with more than {rounds} rounds of key derivation in all")
             }
             // In a damaged file it may be anything.
-            Self::Algorithm(identifier) if identifier.len() > LONGEST_IDENTIFIER => {
+            Self::Algorithm(identifier) if identifier.len() > MAX_IDENTIFIER_BYTES => {
                 f.write_str("is PKCS#12 with an unknown algorithm, which is not supported")
             }
             Self::Algorithm(identifier) => {

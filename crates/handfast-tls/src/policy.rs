@@ -353,7 +353,7 @@ impl Policy {
     /// **Cost**: a few comparisons for each entry of the offer; no allocation.
     pub fn variant_for(&self, offer: &Offer<'_>) -> usize {
         let tls13 = offer.tls13 && self.versions.contains(&&TLS13);
-        2 * self.group_for(tls13, offer) + usize::from(self.wants_chacha(tls13, offer))
+        2 * self.group_for(tls13, offer) + usize::from(self.prefers_chacha(tls13, offer))
     }
 
     /// Returns true if a client with this offer receives a HelloRetryRequest: it sent no key share for a group that we
@@ -376,7 +376,7 @@ impl Policy {
     }
 
     /// Returns true if the client's first suite that we have, in the version that will be used, is a ChaCha20 suite.
-    fn wants_chacha(&self, tls13: bool, offer: &Offer<'_>) -> bool {
+    fn prefers_chacha(&self, tls13: bool, offer: &Offer<'_>) -> bool {
         let version = if tls13 { &TLS13 } else { &TLS12 };
         let ours = |number: &&u16| {
             self.suites

@@ -50,7 +50,7 @@ pub(crate) enum Keys {
 }
 
 /// Bits of RSA above which aws-lc's algorithms verify nothing.
-const RSA_BITS_MOST: usize = 8192;
+const MAX_RSA_BITS: usize = 8192;
 
 /// The CAs and certificates that one side trusts.
 #[derive(Debug)]
@@ -254,7 +254,7 @@ fn check_alternative_names(
 ) -> Result<(), Refusal> {
     if outline.version != 3 {
         // Without extensions it has no alternative names; webpki does not read it.
-        return Err(Refusal::WrongName { wanted: name.to_str().into(), others: Vec::new() });
+        return Err(Refusal::WrongName { expected: name.to_str().into(), others: Vec::new() });
     }
     let refusal = |error: webpki::Error| Refusal::of_webpki(&error, Peer::Server, outline);
     let certificate = EndEntityCert::try_from(own).map_err(refusal)?;
@@ -273,7 +273,7 @@ fn check_common_name(own: &Outline<'_>, host: &str) -> Result<(), Refusal> {
         return Ok(());
     }
     Err(Refusal::WrongName {
-        wanted: host.into(),
+        expected: host.into(),
         others: names().map(|name| format!("CN={name}")).collect(),
     })
 }
@@ -285,7 +285,7 @@ fn check_key(own: &Outline<'_>, peer: Peer) -> Result<(), Refusal> {
         PublicKeyKind::Rsa(bits) if bits < RSA_BITS => {
             return Err(Refusal::WeakKey { weakness: Weakness::TooSmall { bits }, is_own: true });
         }
-        PublicKeyKind::Rsa(bits) if bits > RSA_BITS_MOST => {
+        PublicKeyKind::Rsa(bits) if bits > MAX_RSA_BITS => {
             return Err(Refusal::UnknownKey("an RSA key of more than 8192 bits"));
         }
         PublicKeyKind::Unknown(kind) => return Err(Refusal::UnknownKey(kind)),

@@ -26,31 +26,31 @@ struct Supply {
 }
 
 impl Supply {
-    /// Fills `wanted`, which is no longer than the supply.
-    fn take(&mut self, wanted: &mut [u8]) -> Result<(), GetRandomFailed> {
-        if self.left < wanted.len() {
+    /// Fills `buffer`, which is no longer than the supply.
+    fn take(&mut self, buffer: &mut [u8]) -> Result<(), GetRandomFailed> {
+        if self.left < buffer.len() {
             // After a failed draw, no old bytes are left that could be used as random.
             self.left = 0;
             rand::fill(&mut self.bytes).map_err(|_| GetRandomFailed)?;
             self.left = SUPPLY;
         }
-        let from = self.left - wanted.len();
+        let from = self.left - buffer.len();
         let given = &mut self.bytes[from..self.left];
-        wanted.copy_from_slice(given);
+        buffer.copy_from_slice(given);
         given.zeroize();
         self.left = from;
         Ok(())
     }
 }
 
-/// Fills `wanted` with random bytes.
+/// Fills `buffer` with random bytes.
 ///
 /// **Errors**: the library's generator fails. **Cost**: a copy; now and then a draw of 512 bytes.
-pub(crate) fn fill(wanted: &mut [u8]) -> Result<(), GetRandomFailed> {
-    if wanted.len() > SUPPLY / 4 {
-        return rand::fill(wanted).map_err(|_| GetRandomFailed);
+pub(crate) fn fill(buffer: &mut [u8]) -> Result<(), GetRandomFailed> {
+    if buffer.len() > SUPPLY / 4 {
+        return rand::fill(buffer).map_err(|_| GetRandomFailed);
     }
-    SUPPLY_OF_THREAD.with_borrow_mut(|supply| supply.take(wanted))
+    SUPPLY_OF_THREAD.with_borrow_mut(|supply| supply.take(buffer))
 }
 
 /// Returns random bytes; `None`: the library's generator fails.
@@ -64,8 +64,8 @@ pub fn bytes<const LENGTH: usize>() -> Option<[u8; LENGTH]> {
 pub(crate) struct Random;
 
 impl SecureRandom for Random {
-    fn fill(&self, wanted: &mut [u8]) -> Result<(), GetRandomFailed> {
-        fill(wanted)
+    fn fill(&self, buffer: &mut [u8]) -> Result<(), GetRandomFailed> {
+        fill(buffer)
     }
 }
 
@@ -92,16 +92,16 @@ mod tests {
         for length in [0, 1, 4, 31, 128, 129, 512, 5000] {
             let mut seen = vec![0; length];
             for _ in 0..40 {
-                let mut wanted = vec![0; length];
-                assert!(fill(&mut wanted).is_ok());
-                seen.iter_mut().zip(wanted).for_each(|(seen, byte)| *seen |= byte);
+                let mut buffer = vec![0; length];
+                assert!(fill(&mut buffer).is_ok());
+                seen.iter_mut().zip(buffer).for_each(|(seen, byte)| *seen |= byte);
             }
             assert!(seen.iter().all(|byte| *byte != 0), "{length} bytes");
         }
     }
 
     #[test]
-    fn whoever_asks_gets_numbers() {
+    fn every_caller_gets_numbers() {
         let (mut ours, mut librarys) = ([0; 32], [0; 32]);
         crate::random_bytes(&mut ours).expect("it draws");
         Random.fill(&mut librarys).expect("it draws");

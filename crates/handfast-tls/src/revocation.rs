@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use rustls_pki_types::UnixTime;
 
-pub use files::Known;
+pub use files::KnownLists;
 pub(crate) use files::{Read, late_at, read};
 pub(crate) use list::List;
 use list::name;

@@ -246,7 +246,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_pem_is_told_apart() {
+    fn what_is_no_pem_is_distinguished() {
         assert_eq!(NotPem::of(&[0x30, 0x82, 9, 9, 2, 1, 0, 0]), NotPem::Der);
         assert_eq!(NotPem::of(&[0x30, 0x81, 9]), NotPem::Der);
         assert_eq!(NotPem::of(&[0xff, 0xfe, b'-']), NotPem::Utf16);

@@ -136,8 +136,8 @@ impl Server {
 
     /// Returns true if the certificate for this name is not there yet, so that the client receives the alert
     /// `unrecognized_name` instead of a handshake.
-    pub fn awaits(&self, hello: &ClientHello) -> bool {
-        self.settings.resolver.awaits(hello.server_name.as_deref())
+    pub fn is_certificate_pending(&self, hello: &ClientHello) -> bool {
+        self.settings.resolver.is_certificate_pending(hello.server_name.as_deref())
     }
 
     /// Returns the reason why no handshake is possible with this hello.
@@ -282,7 +282,7 @@ impl Session for ServerSession {
             Some(opening) => self.open(*opening, incoming, plaintext, outgoing),
         };
         if let Some(failure) = &received.failure {
-            say_as_tls12(&mut outgoing.filled_mut()[before..]);
+            rewrite_alert_for_tls12(&mut outgoing.filled_mut()[before..]);
             if let Some(fault) = failure.certificate {
                 self.watch.verdict = Some(Box::new(Verdict::Failed { fault, words: failure.detail.clone() }));
                 self.watch.client_certificate = side_channels::take_refused_certificate();
@@ -404,7 +404,7 @@ impl Handshake {
 
 /// TLS 1.2 has no `certificate_required`: its alert for a client without a certificate is `handshake_failure`
 /// (RFC 5246 §7.4.6). rustls 0.23 sends the newer one in both; in TLS 1.2 the record is not encrypted yet.
-fn say_as_tls12(records: &mut [u8]) {
+fn rewrite_alert_for_tls12(records: &mut [u8]) {
     const CERTIFICATE_REQUIRED: u8 = 116;
     const HANDSHAKE_FAILURE: u8 = 40;
     if let Some([21, 3, 3, 0, 2, 2, description @ CERTIFICATE_REQUIRED]) = records.last_chunk_mut::<7>() {

@@ -8,7 +8,7 @@ use rustls_pki_types::CertificateDer;
 
 use crate::pem;
 use crate::signed::Frame;
-use refusal::LARGEST;
+use refusal::MAX_RESPONSE_BYTES;
 pub(crate) use refusal::StapleError;
 
 mod refusal;
@@ -35,7 +35,7 @@ pub(crate) fn read(
     now: i64,
 ) -> Result<(Vec<u8>, Staple), StapleError> {
     let der = der(content).ok_or(StapleError::Malformed)?;
-    if der.len() > LARGEST {
+    if der.len() > MAX_RESPONSE_BYTES {
         return Err(StapleError::TooLarge(der.len()));
     }
     let staple = verify::verify(&der, chain, now)?;
@@ -50,7 +50,7 @@ const RESPONDERS: usize = 2;
 ///
 /// **Errors**: why it does not. **Cost**: four signatures verified at most, usually one or two.
 pub(crate) fn check(der: &[u8], own: &[u8], issuer: IssuerKey<'_>, now: i64) -> Result<(), StapleError> {
-    if der.len() > LARGEST {
+    if der.len() > MAX_RESPONSE_BYTES {
         return Err(StapleError::TooLarge(der.len()));
     }
     let mut response = response::read(der)?;

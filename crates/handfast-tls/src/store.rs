@@ -102,7 +102,7 @@ impl CertificateStore {
     }
 
     /// Returns true if a certificate covers `name`. An absent name counts as covered while there is any certificate.
-    pub fn knows(&self, name: Option<&str>) -> bool {
+    pub fn has_name(&self, name: Option<&str>) -> bool {
         match name {
             Some(name) => with_lower_case(name, |name| self.places(name).is_some()),
             None => !self.certificates.is_empty(),
@@ -280,8 +280,8 @@ impl Resolver {
 
     /// Returns true if a client that requests `name` must be refused because its certificate is not there yet. Another name's
     /// certificate is no substitute.
-    pub fn awaits(&self, name: Option<&str>) -> bool {
-        if self.awaited.is_empty() || self.store.knows(name) {
+    pub fn is_certificate_pending(&self, name: Option<&str>) -> bool {
+        if self.awaited.is_empty() || self.store.has_name(name) {
             return false;
         }
         let is_awaited = |name: &str| {
@@ -302,7 +302,7 @@ impl Resolver {
     /// To be asked before rustls sees the hello: rustls 0.23 answers a resolver that chooses nothing with
     /// `access_denied` (49), which sends people looking for a client certificate.
     pub fn refuses(&self, name: Option<&str>) -> bool {
-        self.unknown_name == UnknownName::Refuse && !self.store.knows(name)
+        self.unknown_name == UnknownName::Refuse && !self.store.has_name(name)
     }
 }
 

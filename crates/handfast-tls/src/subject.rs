@@ -15,7 +15,7 @@ pub(crate) const COMMON_NAME: &[u8] = &[0x55, 4, 3];
 pub(crate) const EMAIL_ADDRESS: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 1, 9, 1];
 
 /// Longest name that is given; X.520 bounds it to 64 characters, which is not enforced.
-const LONG: usize = 1_024;
+const MAX_NAME_BYTES: usize = 1_024;
 
 /// The Common Name of a certificate's subject: the first one, as OpenSSL gives it. `None` when there is none, or it is no text.
 ///
@@ -23,7 +23,7 @@ const LONG: usize = 1_024;
 pub fn common_name(certificate: &[u8]) -> Option<Box<str>> {
     let (_, certificate) = x509_parser::parse_x509_certificate(certificate).ok()?;
     let name = certificate.subject().iter_common_name().next()?.as_str().ok()?;
-    Some(name[..name.floor_char_boundary(LONG)].into())
+    Some(name[..name.floor_char_boundary(MAX_NAME_BYTES)].into())
 }
 
 /// The names of a certificate's subject and of its issuer, in OpenSSL's one line: `/C=PL/O=Example/CN=a`. `None` when it cannot be read.
@@ -50,7 +50,7 @@ fn one_line(name: &X509Name<'_>) -> String {
                 .chain(value.chars().filter(|sign| *sign != '\0')),
         );
     }
-    line.truncate(line.floor_char_boundary(LONG));
+    line.truncate(line.floor_char_boundary(MAX_NAME_BYTES));
     line
 }
 

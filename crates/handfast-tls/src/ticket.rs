@@ -184,9 +184,9 @@ enum Keeping {
     /// Every machine of the fleet.
     Fleet {
         /// Delay of this machine in making a key that is due, so that another machine has mostly made it by then. **Units**: seconds.
-        patience: u64,
+        delay: u64,
         /// Until when the first keys are those of others, if they come; Unix seconds.
-        asks_until: u64,
+        requests_until: u64,
     },
 }
 
@@ -283,7 +283,7 @@ impl TicketKeys {
     /// read the keys that others write.
     pub fn next_refresh(&self) -> SystemTime {
         let next = match self.keeping {
-            Keeping::Fleet { asks_until, .. } if self.keys.is_empty() => asks_until,
+            Keeping::Fleet { requests_until, .. } if self.keys.is_empty() => requests_until,
             _ => self.schedule().next_event(&self.keys, self.refreshed_at),
         };
         SystemTime::UNIX_EPOCH + Duration::from_secs(next)
@@ -302,8 +302,8 @@ impl TicketKeys {
             rotate: self.settings.rotate_seconds(),
             lifetime: self.settings.lifetime.as_secs(),
             ahead: self.ahead(),
-            patience: match self.keeping {
-                Keeping::Fleet { patience, .. } => patience,
+            delay: match self.keeping {
+                Keeping::Fleet { delay, .. } => delay,
                 Keeping::Alone | Keeping::File(_) => 0,
             },
             // Of a fleet that was in parts, one part may have used a key for longer than the others.
@@ -311,9 +311,9 @@ impl TicketKeys {
         }
     }
 
-    fn refresh_at(&mut self, now: u64, may_wait: bool) -> Result<(), Error> {
+    fn refresh_at(&mut self, now: u64, can_wait: bool) -> Result<(), Error> {
         self.refreshed_at = now;
-        let result = self.rotate(now, may_wait);
+        let result = self.rotate(now, can_wait);
         let schedule = self.schedule();
         schedule.prune(&mut self.keys, now);
         let encrypting = schedule.encrypting(&self.keys, now);
@@ -325,7 +325,7 @@ impl TicketKeys {
     }
 
     /// Adds the next key when it is time to; with a file, under its lock and on top of what others have added.
-    fn rotate(&mut self, now: u64, may_wait: bool) -> Result<(), Error> {
+    fn rotate(&mut self, now: u64, can_wait: bool) -> Result<(), Error> {
         let schedule = self.schedule();
         let Keeping::File(file) = &mut self.keeping else {
             if let Some(used_from) = schedule.due(&self.keys, now).filter(|_| !self.is_asking(now)) {
@@ -338,7 +338,7 @@ impl TicketKeys {
         if schedule.due(&self.keys, now).is_none() && file.is_there() {
             return Ok(());
         }
-        let Some(lock) = file.lock(may_wait)? else {
+        let Some(lock) = file.lock(can_wait)? else {
             // Another process is adding the next key right now; it is read at the next refresh, well before its use.
             return Ok(());
         };
@@ -367,7 +367,7 @@ struct Schedule {
     lifetime: u64,
     ahead: u64,
     /// Delay of this machine in making a key, relative to `ahead`. **Units**: seconds.
-    patience: u64,
+    delay: u64,
     /// True if each key may have been used until its latest end.
     is_used_to_its_end: bool,
 }
@@ -414,7 +414,7 @@ impl Schedule {
 
     /// Returns the first use of a key that has to be made now; `None` when none has to be made.
     fn due(&self, keys: &[Arc<MasterKey>], now: u64) -> Option<u64> {
-        let ahead = self.ahead - self.patience.min(self.ahead);
+        let ahead = self.ahead - self.delay.min(self.ahead);
         let horizon = now.saturating_add(self.rotate + self.ahead);
         let newest = keys.iter().map(|key| key.used_from).filter(|from| *from <= horizon).max();
         let Some(newest) = newest else { return Some(now) };
@@ -428,7 +428,7 @@ impl Schedule {
 
     /// The next moment at which one of the above gives another answer.
     fn next_event(&self, keys: &[Arc<MasterKey>], now: u64) -> u64 {
-        let ahead = self.ahead - self.patience.min(self.ahead);
+        let ahead = self.ahead - self.delay.min(self.ahead);
         let due = keys.last().map_or(now, |newest| (newest.used_from + self.rotate).saturating_sub(ahead));
         let uses = keys.iter().map(|key| key.used_from);
         let ends = (0..keys.len()).map(|place| self.accepted_until(keys, place));

@@ -76,7 +76,7 @@ impl<C: Connection> Core<C> {
     }
 
     /// The next state, with what is kept: for calls that bring nothing.
-    pub(crate) fn look(&mut self) -> UnbufferedStatus<'_, '_, C::Data> {
+    pub(crate) fn poll(&mut self) -> UnbufferedStatus<'_, '_, C::Data> {
         self.connection.process(&mut self.kept)
     }
 
@@ -125,7 +125,7 @@ impl<C: Connection> Core<C> {
         }
         let (discard, turn) = take_turn(self.connection.process(incoming), plaintext, outgoing);
         let mut outcome = turn.map_err(|error| {
-            self.say(&error, incoming.len().saturating_sub(discard), &mut *outgoing, before);
+            self.send_alert(&error, incoming.len().saturating_sub(discard), &mut *outgoing, before);
             failure(C::PEER, &error)
         });
         if !self.established {
@@ -141,7 +141,7 @@ impl<C: Connection> Core<C> {
     pub(crate) fn encrypt(&mut self, plaintext: &[u8], outgoing: &mut Buffer) -> Result<(), Failure> {
         let mut size = encrypted_size(plaintext.len());
         loop {
-            match self.look().state.map_err(|error| failure(C::PEER, &error))? {
+            match self.poll().state.map_err(|error| failure(C::PEER, &error))? {
                 ConnectionState::WriteTraffic(mut traffic) => {
                     match traffic.encrypt(plaintext, outgoing.room(size)) {
                         Ok(written) => {
@@ -166,7 +166,7 @@ impl<C: Connection> Core<C> {
     pub(crate) fn close(&mut self, outgoing: &mut Buffer) {
         // Bounded: a session that is not open for writing within a few states will not be.
         for _ in 0..16 {
-            match self.look().state {
+            match self.poll().state {
                 Ok(ConnectionState::WriteTraffic(mut traffic)) => {
                     if let Ok(written) = traffic.queue_close_notify(outgoing.room(1024)) {
                         outgoing.wrote(written);
@@ -217,7 +217,7 @@ impl<C: Connection> Core<C> {
 
     /// Sends the alert for an error, and if rustls has none, makes it have one; `unread` bytes are in the caller's buffer,
     /// and from `before` on `outgoing` is this step's.
-    fn say(&mut self, error: &rustls::Error, unread: usize, outgoing: &mut Buffer, before: usize) {
+    fn send_alert(&mut self, error: &rustls::Error, unread: usize, outgoing: &mut Buffer, before: usize) {
         let queued = outgoing.len();
         self.collect_alert(outgoing);
         let Some(deserved) = alerts::deserved(error) else { return };

@@ -18,14 +18,14 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::time::Timespec;
 use rustls::ServerConfig;
 
+use crate::error::{CaseError, broken, lab};
 use crate::http;
 use crate::mode::Mode;
-use crate::trouble::{Trouble, broken, lab};
 
 /// Connections that may be ready while no experiment takes them.
 const READY: usize = 4_096;
 /// Interval between checks if a backend must stop, or continue.
-const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
+const POLL_INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
 /// First bytes of a PROXY header of version 2.
 pub(crate) const SIGNATURE: &[u8] = b"\r\n\r\n\0\r\nQUIT\n";
 /// First bytes of one of version 1.
@@ -67,7 +67,7 @@ pub(crate) enum Manner {
 
 /// A backend that listens until it is dropped.
 pub(crate) struct Backend {
-    ready: Receiver<Result<Connection, Trouble>>,
+    ready: Receiver<Result<Connection, CaseError>>,
     control: Arc<Control>,
     thread: Option<JoinHandle<()>>,
     listener: TcpListener,
@@ -107,7 +107,7 @@ impl Backend {
         mode: Mode,
         server: Arc<ServerConfig>,
         serve: Serve,
-    ) -> Result<Self, Trouble> {
+    ) -> Result<Self, CaseError> {
         let (sender, ready) = sync_channel(READY);
         let control = Arc::new(Control::default());
         let ours = Arc::clone(&control);
@@ -120,7 +120,7 @@ impl Backend {
     }
 
     /// The next connection that is ready.
-    pub(crate) fn next(&self) -> Result<Connection, Trouble> {
+    pub(crate) fn next(&self) -> Result<Connection, CaseError> {
         match self.ready.recv_timeout(DEADLINE) {
             Ok(outcome) => outcome,
             Err(_) => broken(format!(
@@ -146,7 +146,7 @@ impl Backend {
     }
 
     /// Sets how many may wait to be accepted; the kernel adds one.
-    pub(crate) fn backlog(&self, length: i32) -> Result<(), Trouble> {
+    pub(crate) fn backlog(&self, length: i32) -> Result<(), CaseError> {
         Ok(rustix::net::listen(&self.listener, length).map_err(std::io::Error::from)?)
     }
 
@@ -172,13 +172,13 @@ fn accept(
     server: &Arc<ServerConfig>,
     serve: Serve,
     control: &Control,
-    ready: &SyncSender<Result<Connection, Trouble>>,
+    ready: &SyncSender<Result<Connection, CaseError>>,
 ) {
     while !control.stopped.load(Ordering::Acquire) {
         let mut watched = [PollFd::new(listener, PollFlags::IN)];
         // Nothing is asked of one that is held; it only waits.
-        let asked = if control.held.load(Ordering::Acquire) { &mut [][..] } else { &mut watched[..] };
-        let _ = poll(asked, Some(&LOOK));
+        let polled = if control.held.load(Ordering::Acquire) { &mut [][..] } else { &mut watched[..] };
+        let _ = poll(polled, Some(&POLL_INTERVAL));
         if control.held.load(Ordering::Acquire) {
             continue;
         }
@@ -211,15 +211,15 @@ fn begin(
     mode: Mode,
     manner: Manner,
     server: &Arc<ServerConfig>,
-) -> Result<Connection, Trouble> {
+) -> Result<Connection, CaseError> {
     stream.set_nonblocking(false)?;
     with_deadline(&stream)?;
     match manner {
         Manner::Resets => {
             reset(stream);
-            return Err(Trouble::Lab("the backend has reset it".to_owned()));
+            return Err(CaseError::Lab("the backend has reset it".to_owned()));
         }
-        Manner::Closes => return Err(Trouble::Lab("the backend has closed it".to_owned())),
+        Manner::Closes => return Err(CaseError::Lab("the backend has closed it".to_owned())),
         Manner::Silent => return Ok(Connection::plain("backend", stream)),
         Manner::Babbles => {
             stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n")?;
@@ -233,7 +233,7 @@ fn begin(
         Mode::StarttlsOut => {
             let mut request = [0; 8];
             let read = stream.read_exact(&mut request);
-            read.map_err(|error| Trouble::Broken(format!("backend waits to be asked for TLS: {error}")))?;
+            read.map_err(|error| CaseError::Broken(format!("backend waits to be asked for TLS: {error}")))?;
             // SSLRequest: its length, and its number.
             if request != [0, 0, 0, 8, 4, 210, 22, 47] {
                 return broken(format!("backend was asked for TLS with {request:?}"));
@@ -264,9 +264,9 @@ fn begin(
 }
 
 /// Reads a PROXY header of version 2, or of version 1: some programs send only that.
-fn read_header(stream: &mut TcpStream) -> Result<(), Trouble> {
+fn read_header(stream: &mut TcpStream) -> Result<(), CaseError> {
     let failed =
-        |error: std::io::Error| Trouble::Broken(format!("backend waits for a PROXY header: {error}"));
+        |error: std::io::Error| CaseError::Broken(format!("backend waits for a PROXY header: {error}"));
     let mut start = [0; 16];
     stream.read_exact(&mut start[..VERSION_1.len()]).map_err(failed)?;
     if start.starts_with(VERSION_1) {

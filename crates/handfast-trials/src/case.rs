@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
+use crate::error::CaseError;
 use crate::mode::Mode;
 use crate::setup::{Setup, USUAL};
 use crate::stage::Stage;
 use crate::subject::Subject;
-use crate::trouble::Trouble;
 
 /// A limit at least this long plays no part in a case: a program without a setting for it can play the case.
 const NO_LIMIT: Duration = Duration::from_secs(300);
@@ -36,7 +36,7 @@ pub(crate) struct Case {
     /// Configuration of the case.
     pub(crate) setup: Setup,
     /// Does it. The proxy is started, unless `unstarted`.
-    pub(crate) play: fn(&mut Stage) -> Result<(), Trouble>,
+    pub(crate) play: fn(&mut Stage) -> Result<(), CaseError>,
     /// True if it starts the proxy itself.
     pub(crate) unstarted: bool,
     /// Reason why it is for Handfast only, if it is.
@@ -68,8 +68,8 @@ impl Case {
         if let Some((_, why)) = self.exceptions.iter().find(|(name, _)| *name == subject.name) {
             return Some((*why).to_owned());
         }
-        let asked = self.setup.limits().filter(|(_, limit)| *limit < NO_LIMIT);
-        let missing = asked.map(|(name, _)| name).filter(|name| !subject.settings.contains(name));
+        let limits = self.setup.limits().filter(|(_, limit)| *limit < NO_LIMIT);
+        let missing = limits.map(|(name, _)| name).filter(|name| !subject.settings.contains(name));
         let missing: Vec<&str> = missing.collect();
         (!missing.is_empty()).then(|| format!("has no setting for `{}`", missing.join("` and `")))
     }
@@ -80,7 +80,7 @@ pub(crate) const fn case(
     name: &'static str,
     step: &'static str,
     (fault, must): (&'static str, &'static str),
-    play: fn(&mut Stage) -> Result<(), Trouble>,
+    play: fn(&mut Stage) -> Result<(), CaseError>,
 ) -> Case {
     Case {
         name,

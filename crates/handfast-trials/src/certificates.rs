@@ -13,7 +13,7 @@ use rustls::{ClientConfig, ServerConfig};
 /// The name that certificates are for.
 pub(crate) const NAME: &str = "localhost";
 /// Certificates between a hostile client's own and the authority.
-const LONG: usize = 100;
+const LONG_CHAIN: usize = 100;
 
 /// Certificates that all experiments share.
 pub(crate) struct Certificates {
@@ -49,7 +49,7 @@ impl Certificates {
     ///
     /// **Cost**: a hundred signatures.
     pub(crate) fn long_client(&self) -> Arc<ClientConfig> {
-        let (identity, above) = authority().ladder(LONG, 0);
+        let (identity, above) = authority().ladder(LONG_CHAIN, 0);
         Trust::any_version().forgetful().showing(&identity).sending(above).config()
     }
 

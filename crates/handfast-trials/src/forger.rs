@@ -10,7 +10,7 @@ use handfast_tls::forge::{Forger as Keys, Kind, Version};
 use handfast_tls::session::Failure;
 
 use crate::certificates::{Certificates, NAME};
-use crate::trouble::Trouble;
+use crate::error::CaseError;
 
 /// One end, and its keys.
 pub(crate) struct Forger {
@@ -24,7 +24,7 @@ impl Forger {
         mut stream: TcpStream,
         version: Version,
         certificates: &Certificates,
-    ) -> Result<Self, Trouble> {
+    ) -> Result<Self, CaseError> {
         let keys = Keys::client(&mut stream, version, certificates.ca.as_bytes(), NAME).map_err(broken)?;
         Ok(Self { stream, keys })
     }
@@ -34,18 +34,18 @@ impl Forger {
         mut stream: TcpStream,
         version: Version,
         certificates: &Certificates,
-    ) -> Result<Self, Trouble> {
+    ) -> Result<Self, CaseError> {
         let keys = Keys::server(&mut stream, version, certificates.web.as_bytes()).map_err(broken)?;
         Ok(Self { stream, keys })
     }
 
     /// A record, to be sent by the caller.
-    pub(crate) fn record(&mut self, kind: Kind, bytes: &[u8]) -> Result<Vec<u8>, Trouble> {
+    pub(crate) fn record(&mut self, kind: Kind, bytes: &[u8]) -> Result<Vec<u8>, CaseError> {
         self.keys.record(kind, bytes).map_err(broken)
     }
 
     /// A change of keys, to be sent by the caller before anything else.
-    pub(crate) fn key_update(&mut self) -> Result<Vec<u8>, Trouble> {
+    pub(crate) fn key_update(&mut self) -> Result<Vec<u8>, CaseError> {
         self.keys.key_update().map_err(broken)
     }
 
@@ -61,6 +61,6 @@ impl Forger {
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "for map_err")]
-fn broken(failure: Failure) -> Trouble {
-    Trouble::Broken(format!("a forger's end: {}", failure.detail))
+fn broken(failure: Failure) -> CaseError {
+    CaseError::Broken(format!("a forger's end: {}", failure.detail))
 }

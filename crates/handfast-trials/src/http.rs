@@ -4,8 +4,8 @@
 
 use handfast_testkit::connection::Connection;
 
+use crate::error::{CaseError, broken};
 use crate::mode::Mode;
-use crate::trouble::{Trouble, broken};
 
 /// The request to change the protocol (RFC 6455 §1.3).
 const UPGRADE: &[u8] = b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
@@ -27,7 +27,7 @@ pub(crate) const fn before_backend(mode: Mode) -> &'static [u8] {
 }
 
 /// A client asks for a tunnel. It may send at once: what it sends waits for the backend's answer.
-pub(crate) fn upgrade(mode: Mode, client: &mut Connection) -> Result<(), Trouble> {
+pub(crate) fn upgrade(mode: Mode, client: &mut Connection) -> Result<(), CaseError> {
     if mode.is_http() {
         client.skip_switch();
     }
@@ -35,7 +35,7 @@ pub(crate) fn upgrade(mode: Mode, client: &mut Connection) -> Result<(), Trouble
 }
 
 /// A backend agrees to a tunnel.
-pub(crate) fn switch(mode: Mode, backend: &mut Connection) -> Result<(), Trouble> {
+pub(crate) fn switch(mode: Mode, backend: &mut Connection) -> Result<(), CaseError> {
     if mode.is_http() {
         let head = head(backend)?;
         if !head.to_ascii_lowercase().contains("\r\nupgrade: websocket\r\n") {
@@ -46,7 +46,7 @@ pub(crate) fn switch(mode: Mode, backend: &mut Connection) -> Result<(), Trouble
 }
 
 /// Reads a head, and nothing behind it.
-pub(crate) fn head(peer: &mut Connection) -> Result<String, Trouble> {
+pub(crate) fn head(peer: &mut Connection) -> Result<String, CaseError> {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
         if head.len() > HEAD {
@@ -72,7 +72,7 @@ impl Response {
     }
 
     /// It has this status.
-    pub(crate) fn must_be(self, status: u16) -> Result<Self, Trouble> {
+    pub(crate) fn must_be(self, status: u16) -> Result<Self, CaseError> {
         if self.status == status {
             return Ok(self);
         }
@@ -84,7 +84,7 @@ impl Response {
 }
 
 /// The next response that is final. Its content has a length here.
-pub(crate) fn response(client: &mut Connection) -> Result<Response, Trouble> {
+pub(crate) fn response(client: &mut Connection) -> Result<Response, CaseError> {
     loop {
         let head = head(client)?;
         let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or(0);

@@ -13,9 +13,9 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::addresses::{BACKEND_PORT, SERVICE};
+use crate::error::{CaseError, broken, lab};
 use crate::program::{Program, reason};
 use crate::stage::Stage;
-use crate::trouble::{Trouble, broken, lab};
 
 /// The metric of connections that have ended.
 const CLOSED: &str = "handfast_connections_closed_total";
@@ -24,22 +24,22 @@ const KEPT: u64 = 8 << 10;
 
 impl Stage {
     /// Waits until a fresh client is served; how long that took.
-    pub(crate) fn recover(&mut self) -> Result<Duration, Trouble> {
+    pub(crate) fn recover(&mut self) -> Result<Duration, CaseError> {
         let begun = Instant::now();
         loop {
             match self.serve() {
                 Ok(()) => return Ok(begun.elapsed()),
-                Err(Trouble::Broken(what)) if begun.elapsed() > DEADLINE => {
+                Err(CaseError::Broken(what)) if begun.elapsed() > DEADLINE => {
                     return broken(format!("no fresh client is served: {what}"));
                 }
-                Err(Trouble::Broken(_)) => pause(),
+                Err(CaseError::Broken(_)) => pause(),
                 Err(other) => return Err(other),
             }
         }
     }
 
     /// Waits until exactly this number of connections is open.
-    pub(crate) fn quiet(&mut self, standing: usize) -> Result<(), Trouble> {
+    pub(crate) fn quiet(&mut self, standing: usize) -> Result<(), CaseError> {
         let begun = Instant::now();
         loop {
             if let Some(backend) = self.backend.as_ref().filter(|_| standing == 0) {
@@ -58,7 +58,7 @@ impl Stage {
     }
 
     /// The connections of the service under test: as the program counts them, or those whose sockets it has.
-    pub(crate) fn open_connections(&mut self) -> Result<usize, Trouble> {
+    pub(crate) fn open_connections(&mut self) -> Result<usize, CaseError> {
         if self.subject.is_logged {
             let (program, place) = self.both()?;
             let open = program.metric(place, "handfast_connections", "service=")?;
@@ -68,18 +68,18 @@ impl Stage {
     }
 
     /// Waits for a record with one of these reasons.
-    pub(crate) fn record_of(&mut self, reasons: &[&str]) -> Result<String, Trouble> {
+    pub(crate) fn record_of(&mut self, reasons: &[&str]) -> Result<String, CaseError> {
         self.records_of(1, reasons)
     }
 
     /// Waits for this number of records; returns the reason of the first.
-    fn records_of(&mut self, count: usize, reasons: &[&str]) -> Result<String, Trouble> {
+    fn records_of(&mut self, count: usize, reasons: &[&str]) -> Result<String, CaseError> {
         if !self.subject.is_logged {
             return Ok(String::new());
         }
         let fits = |found: &str| {
-            reasons.iter().any(|wanted| {
-                found == *wanted || (!wanted.contains('/') && found.ends_with(&format!("/{wanted}")))
+            reasons.iter().any(|pattern| {
+                found == *pattern || (!pattern.contains('/') && found.ends_with(&format!("/{pattern}")))
             })
         };
         let begun = Instant::now();
@@ -89,8 +89,8 @@ impl Stage {
             match first {
                 Some(first) if more + 1 >= count => return Ok(first),
                 _ if begun.elapsed() > DEADLINE => {
-                    let (number, wanted) = (more + usize::from(first.is_some()), reasons.join(" or "));
-                    return broken(format!("{number} records of {count} say {wanted}"));
+                    let (number, expected) = (more + usize::from(first.is_some()), reasons.join(" or "));
+                    return broken(format!("{number} records of {count} say {expected}"));
                 }
                 _ => {}
             }
@@ -99,7 +99,7 @@ impl Stage {
     }
 
     /// Waits until this number of connections has a record.
-    pub(crate) fn recorded(&mut self, count: usize) -> Result<(), Trouble> {
+    pub(crate) fn recorded(&mut self, count: usize) -> Result<(), CaseError> {
         let begun = Instant::now();
         while self.subject.is_logged {
             let seen = self.program()?.records().len();
@@ -115,7 +115,7 @@ impl Stage {
     }
 
     /// Waits until this number of connections has ended for a cause, also those that have no record.
-    pub(crate) fn closed(&mut self, count: usize, cause: &str) -> Result<(), Trouble> {
+    pub(crate) fn closed(&mut self, count: usize, cause: &str) -> Result<(), CaseError> {
         let label = format!("cause=\"{cause}\"");
         let begun = Instant::now();
         loop {
@@ -142,7 +142,7 @@ impl Stage {
     }
 
     /// Runs the checks at the end of every experiment, whatever its fault was.
-    pub(crate) fn judge(&mut self) -> Result<(), Trouble> {
+    pub(crate) fn judge(&mut self) -> Result<(), CaseError> {
         if self.program.is_none() {
             return Ok(());
         }
@@ -160,20 +160,20 @@ impl Stage {
     }
 
     /// The bystander ends cleanly: the next step ends the program.
-    pub(crate) fn leave(&mut self) -> Result<(), Trouble> {
+    pub(crate) fn leave(&mut self) -> Result<(), CaseError> {
         let Some(mut bystander) = self.bystander.take() else { return Ok(()) };
         bystander.tolerates_fin = !self.subject.sends_close_notify;
         bystander.close();
-        let heard = bystander.ends();
-        if heard.is_clean() {
+        let ending = bystander.ends();
+        if ending.is_clean() {
             return Ok(());
         }
         self.figures.lost += 1;
-        broken(format!("a bystander closed cleanly, and received {heard}"))
+        broken(format!("a bystander closed cleanly, and received {ending}"))
     }
 
     /// Descriptors and memory are what they were.
-    fn nothing_is_left(&mut self) -> Result<(), Trouble> {
+    fn nothing_is_left(&mut self) -> Result<(), CaseError> {
         let begun = Instant::now();
         let before = self.figures.descriptors_before;
         loop {
@@ -196,7 +196,7 @@ impl Stage {
     }
 
     /// Each connection has one record, each fault its true reason, and none an empty reason.
-    fn records_are_true(&mut self) -> Result<(), Trouble> {
+    fn records_are_true(&mut self) -> Result<(), CaseError> {
         if !self.logged {
             return Ok(());
         }
@@ -237,7 +237,7 @@ impl Stage {
     }
 
     /// It shuts down cleanly on request, and never panicked.
-    fn stops(&mut self) -> Result<(), Trouble> {
+    fn stops(&mut self) -> Result<(), CaseError> {
         self.program()?.signal(Signal::TERM)?;
         let status = self.program()?.wait()?;
         self.never_panicked()?;
@@ -248,9 +248,9 @@ impl Stage {
     }
 
     /// Nothing that a peer, a file or a clock does may panic.
-    pub(crate) fn never_panicked(&mut self) -> Result<(), Trouble> {
-        let said = self.program.iter_mut().flat_map(|program| program.said().iter());
-        match said.into_iter().find(|line| line.contains("panicked at")) {
+    pub(crate) fn never_panicked(&mut self) -> Result<(), CaseError> {
+        let lines = self.program.iter_mut().flat_map(|program| program.output().iter());
+        match lines.into_iter().find(|line| line.contains("panicked at")) {
             Some(line) => broken(format!("the proxy panicked: {line}")),
             None => Ok(()),
         }
@@ -258,7 +258,7 @@ impl Stage {
 }
 
 /// Connections of the service, by the sockets of the program under test.
-pub(crate) fn connections(place: &Place) -> Result<usize, Trouble> {
+pub(crate) fn connections(place: &Place) -> Result<usize, CaseError> {
     let table = place.here(|| fs::read_to_string("/proc/thread-self/net/tcp"))?;
     Ok(counted(&table.map_err(lab("read the kernel's table of sockets"))?))
 }

@@ -48,13 +48,13 @@ mod subject;
 mod subjects;
 mod table;
 mod text;
-mod trouble;
+mod error;
 
 pub use mode::Mode;
 pub use page::page;
 pub use program::put_file;
 pub use report::{Absent, Experiment, Figures, Outcome, ProgramUnderTest, Report, SCHEMA, Summary};
-pub use run::{Wanted, known, run};
+pub use run::{RunSettings, known, run};
 pub use subject::Subject;
 pub use subjects::{HANDFAST, SUBJECTS, named};
 pub use table::markdown;

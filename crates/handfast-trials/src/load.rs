@@ -13,9 +13,9 @@ use handfast_testkit::deadline::DEADLINE;
 use rustls::ClientConfig;
 
 use crate::addresses::BYSTANDER;
+use crate::error::{CaseError, broken, lab};
 use crate::mode::Mode;
 use crate::stage::{Stage, bystander};
-use crate::trouble::{Trouble, broken, lab};
 
 /// Number of clients at a time.
 const CLIENTS: usize = 2;
@@ -34,7 +34,7 @@ struct Shared {
 
 impl Load {
     /// Begins.
-    pub(crate) fn start(stage: &Stage) -> Result<Self, Trouble> {
+    pub(crate) fn start(stage: &Stage) -> Result<Self, CaseError> {
         let shared = Arc::new(Shared::default());
         let mut threads = Vec::new();
         for _ in 0..CLIENTS {
@@ -54,7 +54,7 @@ impl Load {
     }
 
     /// Waits until this number of further clients was served.
-    pub(crate) fn more(&self, count: usize) -> Result<(), Trouble> {
+    pub(crate) fn more(&self, count: usize) -> Result<(), CaseError> {
         let (begun, before) = (Instant::now(), self.served());
         while self.served() < before + count {
             if begun.elapsed() > DEADLINE {
@@ -81,10 +81,10 @@ fn come_and_go(how: (Mode, bool), client: &Arc<ClientConfig>, shared: &Shared) -
         match once(how, client) {
             Ok(()) => drop(shared.served.fetch_add(1, Ordering::AcqRel)),
             Err(
-                Trouble::Broken(what)
-                | Trouble::Lab(what)
-                | Trouble::Skipped(what)
-                | Trouble::NotPossible(what),
+                CaseError::Broken(what)
+                | CaseError::Lab(what)
+                | CaseError::Skipped(what)
+                | CaseError::NotPossible(what),
             ) => wrong.push(what),
         }
         // Ports come back late (TIME_WAIT): so many that they last for minutes.
@@ -96,14 +96,14 @@ fn come_and_go(how: (Mode, bool), client: &Arc<ClientConfig>, shared: &Shared) -
     wrong
 }
 
-fn once((mode, tolerates_fin): (Mode, bool), client: &Arc<ClientConfig>) -> Result<(), Trouble> {
+fn once((mode, tolerates_fin): (Mode, bool), client: &Arc<ClientConfig>) -> Result<(), CaseError> {
     let stream = TcpStream::connect_timeout(&SocketAddr::V4(BYSTANDER), DEADLINE);
-    let stream = stream.map_err(|error| Trouble::Broken(format!("connect: {error}")))?;
+    let stream = stream.map_err(|error| CaseError::Broken(format!("connect: {error}")))?;
     let mut peer = bystander(stream, mode, client)?;
     peer.try_send(b"under load")?;
     peer.expect(b"under load")?;
     peer.tolerates_fin = tolerates_fin;
     peer.close();
-    let heard = peer.ends();
-    if heard.is_clean() { Ok(()) } else { broken(format!("it closed cleanly, and received {}", heard)) }
+    let ending = peer.ends();
+    if ending.is_clean() { Ok(()) } else { broken(format!("it closed cleanly, and received {}", ending)) }
 }

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use handfast_lab::namespace::put;
 
-use crate::trouble::{Trouble, lab};
+use crate::error::{CaseError, lab};
 
 /// Prefix of the groups' names.
 const NAME: &str = "handfast-lab-";
@@ -93,15 +93,15 @@ impl MemoryGroup {
     }
 
     /// Bytes that the kernel counts for it now.
-    pub(crate) fn used(&self) -> Result<u64, Trouble> {
+    pub(crate) fn used(&self) -> Result<u64, CaseError> {
         let file = self.folder.join(VERSIONS[self.version].used);
         let text = fs::read_to_string(&file);
         let used = text.ok().and_then(|text| text.trim().parse().ok());
-        used.ok_or_else(|| Trouble::Lab(format!("{} holds no number", file.display())))
+        used.ok_or_else(|| CaseError::Lab(format!("{} holds no number", file.display())))
     }
 
     /// Takes the limit away, and the process out.
-    pub(crate) fn lift(self) -> Result<(), Trouble> {
+    pub(crate) fn lift(self) -> Result<(), CaseError> {
         let lifted = put(self.folder.join(VERSIONS[self.version].limit), VERSIONS[self.version].none);
         lifted.map_err(lab("lift the limit of a memory group"))
     }

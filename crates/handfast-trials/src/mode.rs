@@ -32,7 +32,7 @@ pub enum Mode {
 }
 
 /// Those of programs that relay TCP and know no other protocol than PROXY.
-pub(crate) const OF_RELAYS: [Mode; 6] =
+pub(crate) const RELAY_MODES: [Mode; 6] =
     [Mode::Terminate, Mode::Originate, Mode::ReEncrypt, Mode::PassThrough, Mode::ProxyIn, Mode::ProxyOut];
 
 impl Mode {
@@ -69,7 +69,7 @@ impl Mode {
     }
 
     /// Returns a description of the mode.
-    pub const fn says(self) -> &'static str {
+    pub const fn description(self) -> &'static str {
         match self {
             Self::Terminate => "TLS with clients, plain text with backends",
             Self::Originate => "plain text with clients, TLS with backends",

@@ -12,7 +12,7 @@ use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread::Builder;
 use std::time::{Duration, Instant};
 
-use handfast_lab::run::{listens, pause};
+use handfast_lab::run::{is_listening, pause};
 use handfast_lab::sockets::Place;
 use handfast_testkit::deadline::DEADLINE;
 use handfast_testkit::process::Process;
@@ -20,8 +20,8 @@ use rustix::process::{Resource, Signal};
 use serde_json::Value;
 
 use crate::addresses::{BYSTANDER, SERVICE};
+use crate::error::{CaseError, broken, lab};
 use crate::subject::Subject;
-use crate::trouble::{Trouble, broken, lab};
 
 /// Lines that may wait to be looked at.
 const LINES: usize = 65_536;
@@ -46,12 +46,16 @@ pub(crate) struct Program {
     talk: Receiver<String>,
     records: Vec<Value>,
     requests: Vec<Value>,
-    said: Vec<String>,
+    lines: Vec<String>,
 }
 
 impl Program {
     /// Starts it and waits until it is ready. `output`: where its standard output goes, if not to us.
-    pub(crate) fn start(place: &Place, launch: &Launch<'_>, output: Option<Stdio>) -> Result<Self, Trouble> {
+    pub(crate) fn start(
+        place: &Place,
+        launch: &Launch<'_>,
+        output: Option<Stdio>,
+    ) -> Result<Self, CaseError> {
         let mut started = Self::spawn(place, launch, output)?;
         let begun = Instant::now();
         loop {
@@ -72,17 +76,22 @@ impl Program {
     }
 
     /// Returns true if it reports that it is ready; other programs than Handfast are ready when they listen.
-    fn is_ready(&self, place: &Place) -> Result<bool, Trouble> {
+    fn is_ready(&self, place: &Place) -> Result<bool, CaseError> {
         if self.subject.is_logged {
-            return Ok(self.said.iter().any(|line| line.ends_with(": ready")));
+            return Ok(self.lines.iter().any(|line| line.ends_with(": ready")));
         }
         let bystander = self.subject.has_bystander;
-        let listening = || listens(Some(SERVICE.port())) && (!bystander || listens(Some(BYSTANDER.port())));
+        let listening =
+            || is_listening(Some(SERVICE.port())) && (!bystander || is_listening(Some(BYSTANDER.port())));
         Ok(place.here(listening)?)
     }
 
     /// Starts it.
-    pub(crate) fn spawn(place: &Place, launch: &Launch<'_>, output: Option<Stdio>) -> Result<Self, Trouble> {
+    pub(crate) fn spawn(
+        place: &Place,
+        launch: &Launch<'_>,
+        output: Option<Stdio>,
+    ) -> Result<Self, CaseError> {
         let Launch { subject, program, folder } = launch;
         let mut command = Command::new(program);
         command.args((subject.words)(&folder.join(subject.file).display().to_string())).current_dir(folder);
@@ -91,17 +100,17 @@ impl Program {
         let mut child = place.spawn_here(&mut command)?;
         let output = child.stdout.take().map(|pipe| lines("lab-records", pipe)).transpose()?;
         let talk = child.stderr.take().map(|pipe| lines("lab-talk", pipe)).transpose()?;
-        let talk = talk.ok_or_else(|| Trouble::Lab("the proxy has no standard error".to_owned()))?;
-        let (records, requests, said) = (Vec::new(), Vec::new(), Vec::new());
-        Ok(Self { subject, child, output, talk, records, requests, said })
+        let talk = talk.ok_or_else(|| CaseError::Lab("the proxy has no standard error".to_owned()))?;
+        let (records, requests, lines) = (Vec::new(), Vec::new(), Vec::new());
+        Ok(Self { subject, child, output, talk, records, requests, lines })
     }
 
     /// Reads its new output.
     fn listen(&mut self) {
-        self.said.extend(self.talk.try_iter());
+        self.lines.extend(self.talk.try_iter());
         let output = self.output.iter().flat_map(|output| output.try_iter());
         if !self.subject.is_logged {
-            self.said.extend(output);
+            self.lines.extend(output);
             return;
         }
         for record in output.filter_map(|line| record(&line)) {
@@ -111,9 +120,9 @@ impl Program {
     }
 
     /// Returns its output so far.
-    pub(crate) fn said(&mut self) -> &[String] {
+    pub(crate) fn output(&mut self) -> &[String] {
         self.listen();
-        &self.said
+        &self.lines
     }
 
     /// The connections that its log knows so far.
@@ -136,14 +145,14 @@ impl Program {
 
     /// The end of its output.
     pub(crate) fn last_words(&mut self) -> String {
-        let said = self.said();
-        said[said.len().saturating_sub(3)..].join("; ")
+        let output = self.output();
+        output[output.len().saturating_sub(3)..].join("; ")
     }
 
     /// Waits for a line with these words.
-    pub(crate) fn says(&mut self, words: &str) -> Result<(), Trouble> {
+    pub(crate) fn wait_for_line(&mut self, words: &str) -> Result<(), CaseError> {
         let begun = Instant::now();
-        while !self.said().iter().any(|line| line.contains(words)) {
+        while !self.output().iter().any(|line| line.contains(words)) {
             if begun.elapsed() > DEADLINE {
                 return broken(format!("it never said {words:?}; last: {}", self.last_words()));
             }
@@ -167,7 +176,7 @@ impl Program {
     }
 
     /// Sends a signal to the process that was started.
-    pub(crate) fn signal(&self, signal: Signal) -> Result<(), Trouble> {
+    pub(crate) fn signal(&self, signal: Signal) -> Result<(), CaseError> {
         self.process().try_signal(signal).map_err(lab("send a signal to the proxy"))
     }
 
@@ -180,12 +189,12 @@ impl Program {
     }
 
     /// Stops it, and waits until all threads of all its processes are stopped.
-    pub(crate) fn freeze(&self) -> Result<(), Trouble> {
+    pub(crate) fn freeze(&self) -> Result<(), CaseError> {
         self.signal_all(Signal::STOP);
         let begun = Instant::now();
         while !self.processes().into_iter().all(Process::is_stopped) {
             if begun.elapsed() > DEADLINE {
-                return Err(Trouble::Lab("the proxy's process did not stop".to_owned()));
+                return Err(CaseError::Lab("the proxy's process did not stop".to_owned()));
             }
             pause();
         }
@@ -257,12 +266,12 @@ impl Program {
     }
 
     /// Bounds its data, or lifts the bound again.
-    pub(crate) fn limit_data(&self, bound: Option<u64>) -> Result<(), Trouble> {
+    pub(crate) fn limit_data(&self, bound: Option<u64>) -> Result<(), CaseError> {
         self.process().limit(Resource::Data, bound).map_err(lab("limit the proxy's memory"))
     }
 
     /// Leaves each of its processes this number of descriptors more than it has, or lifts the bound again.
-    pub(crate) fn limit_descriptors(&self, room: Option<u64>) -> Result<(), Trouble> {
+    pub(crate) fn limit_descriptors(&self, room: Option<u64>) -> Result<(), CaseError> {
         let bound = |process: Process| room.map(|room| process.descriptors() as u64 + room);
         let limited = self
             .processes()
@@ -277,7 +286,12 @@ impl Program {
     }
 
     /// Asks its admin page for something: status and body.
-    pub(crate) fn ask(&self, place: &Place, method: &str, path: &str) -> Result<(u16, String), Trouble> {
+    pub(crate) fn query_admin(
+        &self,
+        place: &Place,
+        method: &str,
+        path: &str,
+    ) -> Result<(u16, String), CaseError> {
         let request = format!(
             "{method} {path} HTTP/1.1\r\nHost: localhost\r\nAccept: */*\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
         );
@@ -288,21 +302,21 @@ impl Program {
             let mut answer = String::new();
             stream.read_to_string(&mut answer).map(|_| answer)
         })?;
-        let answer = answer.map_err(|error| Trouble::Broken(format!("admin page {path}: {error}")))?;
+        let answer = answer.map_err(|error| CaseError::Broken(format!("admin page {path}: {error}")))?;
         let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
         let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or(0);
         Ok((status, body.to_owned()))
     }
 
     /// Connects to its admin page, to send any data.
-    pub(crate) fn admin(place: &Place) -> Result<TcpStream, Trouble> {
+    pub(crate) fn admin(place: &Place) -> Result<TcpStream, CaseError> {
         let stream = place.here(|| TcpStream::connect_timeout(&ADMIN.into(), DEADLINE))?;
-        stream.map_err(|error| Trouble::Broken(format!("connect to the admin page: {error}")))
+        stream.map_err(|error| CaseError::Broken(format!("connect to the admin page: {error}")))
     }
 
     /// The sum of a metric over all its samples that have this label.
-    pub(crate) fn metric(&self, place: &Place, name: &str, label: &str) -> Result<f64, Trouble> {
-        let (status, page) = self.ask(place, "GET", "/metrics")?;
+    pub(crate) fn metric(&self, place: &Place, name: &str, label: &str) -> Result<f64, CaseError> {
+        let (status, page) = self.query_admin(place, "GET", "/metrics")?;
         if status != 200 {
             return broken(format!("its metrics page answers {status}"));
         }
@@ -316,14 +330,14 @@ impl Program {
     }
 
     /// Reloads that took effect, and those that did not, or not as a whole.
-    pub(crate) fn reloads(&self, place: &Place) -> Result<(f64, f64), Trouble> {
+    pub(crate) fn reloads(&self, place: &Place) -> Result<(f64, f64), CaseError> {
         let of =
             |outcome: &str| self.metric(place, "handfast_reloads_total", &format!("outcome=\"{outcome}\""));
         Ok((of("succeeded")?, of("failed")? + of("in-part")?))
     }
 
     /// Asks for a reload, and waits until it is over; other programs than Handfast show at most new processes.
-    pub(crate) fn reload_unwatched(&self) -> Result<(), Trouble> {
+    pub(crate) fn reload_unwatched(&self) -> Result<(), CaseError> {
         let before = self.processes();
         self.signal(self.subject.reload)?;
         let begun = Instant::now();
@@ -338,7 +352,7 @@ impl Program {
     }
 
     /// Asks for a reload; whether it took effect.
-    pub(crate) fn reload(&self, place: &Place) -> Result<bool, Trouble> {
+    pub(crate) fn reload(&self, place: &Place) -> Result<bool, CaseError> {
         let before = self.reloads(place)?;
         self.signal(Signal::HUP)?;
         let begun = Instant::now();
@@ -358,7 +372,7 @@ impl Program {
     }
 
     /// Waits until it has ended.
-    pub(crate) fn wait(&mut self) -> Result<ExitStatus, Trouble> {
+    pub(crate) fn wait(&mut self) -> Result<ExitStatus, CaseError> {
         let begun = Instant::now();
         loop {
             if let Some(status) = self.ended() {
@@ -393,7 +407,7 @@ pub(crate) fn reason(record: &Value) -> String {
 }
 
 /// Hands on the lines of a pipe.
-fn lines(name: &str, pipe: impl Read + Send + 'static) -> Result<Receiver<String>, Trouble> {
+fn lines(name: &str, pipe: impl Read + Send + 'static) -> Result<Receiver<String>, CaseError> {
     let (sender, receiver) = sync_channel(LINES);
     let read = move || {
         for line in BufReader::new(pipe).lines().map_while(Result::ok) {
@@ -406,7 +420,7 @@ fn lines(name: &str, pipe: impl Read + Send + 'static) -> Result<Receiver<String
 }
 
 /// Puts a file of an experiment in another's place at once.
-pub(crate) fn put(path: &Path, text: impl AsRef<[u8]>) -> Result<(), Trouble> {
+pub(crate) fn put(path: &Path, text: impl AsRef<[u8]>) -> Result<(), CaseError> {
     put_file(path, text).map_err(lab("write a file of the experiment"))
 }
 

@@ -11,22 +11,22 @@ use std::time::{Duration, Instant};
 
 use handfast_lab::sockets::Place;
 
-use crate::trouble::{Trouble, lab};
+use crate::error::{CaseError, lab};
 
 /// Content of /etc/resolv.conf for the lab's processes: a server of the network of the lab. An answer is waited for longer than
-/// [`LATE`].
+/// [`LATE_DELAY`].
 pub(crate) const CONFIGURATION: &str = "nameserver 127.0.0.1\noptions timeout:3 attempts:2\n";
 /// Delay of a late answer.
-pub(crate) const LATE: Duration = Duration::from_millis(1_500);
+pub(crate) const LATE_DELAY: Duration = Duration::from_millis(1_500);
 /// Lifetime of an answer in seconds.
 const LIFETIME: u8 = 1;
 /// Interval between checks if an answer is due.
-const LOOK: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Handling of queries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub(crate) enum Answers {
+pub(crate) enum QueryHandling {
     /// With the address.
     Known,
     /// The same, late.
@@ -45,7 +45,7 @@ struct Control {
     manner: AtomicU8,
     address: AtomicU32,
     /// Questions met in this manner.
-    asked: AtomicUsize,
+    queries: AtomicUsize,
 }
 
 /// It answers until it is dropped.
@@ -56,10 +56,10 @@ pub(crate) struct Resolver {
 
 impl Resolver {
     /// Begins to answer on the proxy's host.
-    pub(crate) fn start(place: &Place, answers: Answers, address: Ipv4Addr) -> Result<Self, Trouble> {
+    pub(crate) fn start(place: &Place, answers: QueryHandling, address: Ipv4Addr) -> Result<Self, CaseError> {
         let socket = place.here(|| UdpSocket::bind((Ipv4Addr::LOCALHOST, 53)))?;
         let socket = socket.map_err(lab("open a socket for names"))?;
-        socket.set_read_timeout(Some(LOOK))?;
+        socket.set_read_timeout(Some(POLL_INTERVAL))?;
         let control = Arc::new(Control::default());
         let ours = Arc::clone(&control);
         let serve = move || serve(&socket, &ours);
@@ -70,15 +70,15 @@ impl Resolver {
     }
 
     /// From now on questions are met so.
-    pub(crate) fn answer(&self, answers: Answers, address: Ipv4Addr) {
+    pub(crate) fn answer(&self, answers: QueryHandling, address: Ipv4Addr) {
         self.control.address.store(address.to_bits(), Ordering::Release);
         self.control.manner.store(answers as u8, Ordering::Release);
-        self.control.asked.store(0, Ordering::Release);
+        self.control.queries.store(0, Ordering::Release);
     }
 
     /// Returns the number of queries since.
-    pub(crate) fn asked(&self) -> usize {
-        self.control.asked.load(Ordering::Acquire)
+    pub(crate) fn query_count(&self) -> usize {
+        self.control.queries.load(Ordering::Acquire)
     }
 }
 
@@ -98,9 +98,9 @@ fn serve(socket: &UdpSocket, control: &Control) {
         if let Ok((length, from)) = socket.recv_from(&mut question) {
             let manner = control.manner.load(Ordering::Acquire);
             let address = Ipv4Addr::from_bits(control.address.load(Ordering::Acquire));
-            control.asked.fetch_add(1, Ordering::AcqRel);
+            control.queries.fetch_add(1, Ordering::AcqRel);
             let answer = answer(&question[..length], manner, address);
-            let wait = if manner == Answers::Late as u8 { LATE } else { Duration::ZERO };
+            let wait = if manner == QueryHandling::Late as u8 { LATE_DELAY } else { Duration::ZERO };
             late.extend(answer.map(|answer| (Instant::now() + wait, answer, from)));
         }
         while late.front().is_some_and(|(due, ..)| *due <= Instant::now()) {
@@ -113,7 +113,7 @@ fn serve(socket: &UdpSocket, control: &Control) {
 
 /// Returns the answer to a query (RFC 1035 §4.1); `None` for anything that is none.
 fn answer(question: &[u8], manner: u8, address: Ipv4Addr) -> Option<Vec<u8>> {
-    if manner == Answers::Silent as u8 {
+    if manner == QueryHandling::Silent as u8 {
         return None;
     }
     // The name: labels to the empty one; then its type and class.
@@ -121,22 +121,22 @@ fn answer(question: &[u8], manner: u8, address: Ipv4Addr) -> Option<Vec<u8>> {
     while *question.get(end)? != 0 {
         end += 1 + usize::from(question[end]);
     }
-    let asked = question.get(12..end + 5)?;
+    let queried = question.get(12..end + 5)?;
     let code = match manner {
-        _ if manner == Answers::Unknown as u8 => 3,
-        _ if manner == Answers::Failing as u8 => 2,
+        _ if manner == QueryHandling::Unknown as u8 => 3,
+        _ if manner == QueryHandling::Failing as u8 => 2,
         _ => 0,
     };
     let for_ipv4 = question[end + 1..end + 3] == [0, 1];
     let found = u8::from(code == 0 && for_ipv4);
     // A response, recursion wished for and there; one question, as many answers as were found.
-    let mut said = [&question[..2], &[0x81, 0x80 | code, 0, 1, 0, found, 0, 0, 0, 0], asked].concat();
+    let mut response = [&question[..2], &[0x81, 0x80 | code, 0, 1, 0, found, 0, 0, 0, 0], queried].concat();
     if found == 1 {
         // The name of the question, an address, in this class, for this time.
-        said.extend([0xc0, 12, 0, 1, 0, 1, 0, 0, 0, LIFETIME, 0, 4]);
-        said.extend(address.octets());
+        response.extend([0xc0, 12, 0, 1, 0, 1, 0, 0, 0, LIFETIME, 0, 4]);
+        response.extend(address.octets());
     }
-    Some(said)
+    Some(response)
 }
 
 #[cfg(test)]
@@ -148,13 +148,16 @@ mod tests {
         let question =
             |kind: u8| [&[7, 9, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0, 1, b'a', 0, 0][..], &[kind, 0, 1]].concat();
         let address = Ipv4Addr::new(198, 19, 0, 5);
-        let said = answer(&question(1), Answers::Known as u8, address).expect("an answer");
-        assert!(said.starts_with(&[7, 9, 0x81, 0x80, 0, 1, 0, 1]) && said.ends_with(&[0, 4, 198, 19, 0, 5]));
-        let said = answer(&question(28), Answers::Known as u8, address).expect("an answer");
-        assert_eq!((said[7], said.len()), (0, 19));
-        let said = answer(&question(1), Answers::Unknown as u8, address).expect("an answer");
-        assert_eq!((said[3], said[7]), (0x83, 0));
-        assert_eq!(answer(&question(1), Answers::Silent as u8, address), None);
-        assert_eq!(answer(&[0; 12], Answers::Known as u8, address), None);
+        let response = answer(&question(1), QueryHandling::Known as u8, address).expect("an answer");
+        assert!(
+            response.starts_with(&[7, 9, 0x81, 0x80, 0, 1, 0, 1])
+                && response.ends_with(&[0, 4, 198, 19, 0, 5])
+        );
+        let response = answer(&question(28), QueryHandling::Known as u8, address).expect("an answer");
+        assert_eq!((response[7], response.len()), (0, 19));
+        let response = answer(&question(1), QueryHandling::Unknown as u8, address).expect("an answer");
+        assert_eq!((response[3], response[7]), (0x83, 0));
+        assert_eq!(answer(&question(1), QueryHandling::Silent as u8, address), None);
+        assert_eq!(answer(&[0; 12], QueryHandling::Known as u8, address), None);
     }
 }

@@ -1,6 +1,6 @@
 //! All experiments: which cases in which modes, several at a time.
 //!
-//! In: [`Wanted`]. Out: a [`Report`]. A run that is stopped or late returns an error instead of the report.
+//! In: [`RunSettings`]. Out: a [`Report`]. A run that is stopped or late returns an error instead of the report.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -15,16 +15,16 @@ use crate::absent::absent;
 use crate::case::Case;
 use crate::cases::all;
 use crate::certificates::Certificates;
+use crate::error::CaseError;
 use crate::mode::Mode;
 use crate::report::{Experiment, Outcome, ProgramUnderTest, Report, SCHEMA};
 use crate::resolver::CONFIGURATION;
 use crate::stage::{Common, Stage, Tested};
 use crate::subject::Subject;
-use crate::trouble::Trouble;
 
 /// The request.
 #[derive(Clone, Debug)]
-pub struct Wanted {
+pub struct RunSettings {
     /// Cases by name; none: all.
     pub only: Vec<String>,
     /// Modes; none: all.
@@ -59,10 +59,10 @@ pub fn known(names: &[String]) -> Result<(), LabError> {
 /// **Errors**: there is no laboratory here; it was stopped.
 pub fn run(
     inside: Inside,
-    wanted: &Wanted,
+    settings: &RunSettings,
     progress: &mut dyn FnMut(&Experiment, usize),
 ) -> Result<Report, LabError> {
-    known(&wanted.only)?;
+    known(&settings.only)?;
     let begun = Instant::now();
     // Figures of the program are read from there.
     if std::fs::read_link("/proc/self")
@@ -83,12 +83,12 @@ pub fn run(
         inside,
         folder: FOLDER.into(),
         certificates,
-        at_length: !wanted.quick && matches!(wanted.programs[..], [(subject, _)] if subject.is_logged),
+        at_length: !settings.quick && matches!(settings.programs[..], [(subject, _)] if subject.is_logged),
     });
-    let (jobs, not_possible) = jobs(wanted);
+    let (jobs, not_possible) = jobs(settings);
     let mut left = jobs.len();
     let work = move |job: &Job| one(&common, job);
-    let crew = Crew { name: "fault", at_once: wanted.at_once, limit: wanted.limit };
+    let crew = Crew { name: "fault", at_once: settings.at_once, limit: settings.limit };
     let done = work_off(crew, jobs.clone(), work, &mut |experiment: &Experiment| {
         left -= 1;
         progress(experiment, left);
@@ -97,7 +97,7 @@ pub fn run(
     for (number, job) in jobs.iter().enumerate() {
         let found = done.iter().find(|(of, _)| *of == number).map(|(_, experiment)| experiment.clone());
         let late = || {
-            let limit = handfast_text::duration::written(wanted.limit);
+            let limit = handfast_text::duration::written(settings.limit);
             experiment(job, Outcome::Unknown(format!("not finished within {limit}")))
         };
         experiments.push(found.unwrap_or_else(late));
@@ -111,7 +111,7 @@ pub fn run(
     Ok(Report {
         schema: SCHEMA.to_owned(),
         laboratory: env!("CARGO_PKG_VERSION").to_owned(),
-        programs: wanted.programs.iter().map(under_test).collect(),
+        programs: settings.programs.iter().map(under_test).collect(),
         day: today(),
         kernel: rustix::system::uname().release().to_string_lossy().into_owned(),
         seconds: begun.elapsed().as_secs_f64(),
@@ -129,18 +129,18 @@ struct Job {
 }
 
 /// Each case for each program in each of its modes, and what a program cannot play.
-fn jobs(wanted: &Wanted) -> (Vec<Job>, Vec<Experiment>) {
+fn jobs(settings: &RunSettings) -> (Vec<Job>, Vec<Experiment>) {
     let chosen =
-        |case: &&'static Case| wanted.only.is_empty() || wanted.only.iter().any(|name| name == case.name);
+        |case: &&'static Case| settings.only.is_empty() || settings.only.iter().any(|name| name == case.name);
     let (mut jobs, mut not_possible) = (Vec::new(), Vec::new());
-    for (subject, program) in &wanted.programs {
+    for (subject, program) in &settings.programs {
         let tested = Tested { subject, program: program.clone() };
         let has: Vec<Mode> =
-            wanted.modes.iter().copied().filter(|mode| subject.modes.contains(mode)).collect();
+            settings.modes.iter().copied().filter(|mode| subject.modes.contains(mode)).collect();
         // Programs with none of them are reported; of others the modes that they have are enough.
-        let modes: &[Mode] = match (&wanted.modes[..], &has[..]) {
+        let modes: &[Mode] = match (&settings.modes[..], &has[..]) {
             ([], _) => subject.modes,
-            (asked, []) => asked,
+            (modes, []) => modes,
             (_, has) => has,
         };
         for (number, case) in all().filter(chosen).enumerate() {
@@ -154,7 +154,7 @@ fn jobs(wanted: &Wanted) -> (Vec<Job>, Vec<Experiment>) {
                 .partition(|job| case.not_possible(subject, job.mode).is_none());
             let why = |job: &Job| case.not_possible(subject, job.mode).unwrap_or_default();
             not_possible.extend(cannot.iter().map(|job| experiment(job, Outcome::NotPossible(why(job)))));
-            if wanted.quick {
+            if settings.quick {
                 // Another one for each case, so that every mode has its share.
                 jobs.extend(plays.get(number % plays.len().max(1)).cloned());
             } else {
@@ -184,9 +184,9 @@ fn one(common: &Common, job: &Job) -> Experiment {
     let mut done = experiment(job, Outcome::Kept);
     let Job { tested, case, mode } = job;
     let outcome = Stage::open(common, tested, *mode, case).and_then(|mut stage| {
-        let outcome = play(&mut stage, case).map_err(|trouble| match trouble {
-            Trouble::Broken(what) if tested.subject.is_logged => {
-                Trouble::Broken(format!("{what} (the log: {})", stage.reasons()))
+        let outcome = play(&mut stage, case).map_err(|error| match error {
+            CaseError::Broken(what) if tested.subject.is_logged => {
+                CaseError::Broken(format!("{what} (the log: {})", stage.reasons()))
             }
             other => other,
         });
@@ -195,23 +195,23 @@ fn one(common: &Common, job: &Job) -> Experiment {
     });
     done.outcome = match outcome {
         Ok(()) => Outcome::Kept,
-        Err(Trouble::Broken(what)) => Outcome::Broken(what),
-        Err(Trouble::Skipped(why)) => Outcome::Skipped(why),
-        Err(Trouble::NotPossible(why)) => Outcome::NotPossible(why),
-        Err(Trouble::Lab(why)) => Outcome::Unknown(why),
+        Err(CaseError::Broken(what)) => Outcome::Broken(what),
+        Err(CaseError::Skipped(why)) => Outcome::Skipped(why),
+        Err(CaseError::NotPossible(why)) => Outcome::NotPossible(why),
+        Err(CaseError::Lab(why)) => Outcome::Unknown(why),
     };
     done.figures.took_ms = begun.elapsed().as_secs_f64() * 1e3;
     done
 }
 
-fn play(stage: &mut Stage, case: &Case) -> Result<(), Trouble> {
+fn play(stage: &mut Stage, case: &Case) -> Result<(), CaseError> {
     if !case.unstarted {
         stage.start(None)?;
     }
     (case.play)(stage)?;
     // A case whose fault was not shown to have happened has shown nothing.
     if stage.figures.happened.is_empty() {
-        return Err(Trouble::Lab("the fault was not shown to have happened".to_owned()));
+        return Err(CaseError::Lab("the fault was not shown to have happened".to_owned()));
     }
     stage.judge()
 }

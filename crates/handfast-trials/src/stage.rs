@@ -24,6 +24,7 @@ use crate::addresses::{BACKEND_PORT, BYSTANDER, ECHO, SERVICE};
 use crate::backend::{Backend, Serve};
 use crate::case::Case;
 use crate::certificates::{Certificates, NAME};
+use crate::error::{CaseError, MustEnd, broken, lab};
 use crate::http;
 use crate::mode::{Mode, header};
 use crate::program::{Launch, Program, put};
@@ -31,7 +32,6 @@ use crate::report::Figures;
 use crate::resolver::Resolver;
 use crate::setup::{Setup, USUAL};
 use crate::subject::{Scene, Subject};
-use crate::trouble::{MustEnd, Trouble, broken, lab};
 
 /// State that all experiments of a run share.
 pub(crate) struct Common {
@@ -82,7 +82,7 @@ pub(crate) struct Stage {
 
 impl Stage {
     /// Makes it, proves that it works, and notes how much it takes.
-    pub(crate) fn open(common: &Common, tested: &Tested, mode: Mode, case: &Case) -> Result<Self, Trouble> {
+    pub(crate) fn open(common: &Common, tested: &Tested, mode: Mode, case: &Case) -> Result<Self, CaseError> {
         let mut place = Place::open(common.inside, None)?;
         let client_at = place.add_peer()?;
         let backend_at = SocketAddrV4::new(place.next_peer()?, BACKEND_PORT);
@@ -125,7 +125,7 @@ impl Stage {
     }
 
     /// A program that refuses the configuration of its adapter has broken no promise: the adapter is wrong.
-    fn check(&self) -> Result<(), Trouble> {
+    fn check(&self) -> Result<(), CaseError> {
         let Some(words) = self.subject.check.filter(|_| !self.subject.is_logged) else { return Ok(()) };
         let mut command = Command::new(&self.file);
         command.args(words(&self.configuration_file().display().to_string())).current_dir(&self.folder);
@@ -136,18 +136,18 @@ impl Stage {
         if checked.status.success() {
             return Ok(());
         }
-        Err(Trouble::Lab(format!("{} refuses the configuration: {printed}", self.subject.title)))
+        Err(CaseError::Lab(format!("{} refuses the configuration: {printed}", self.subject.title)))
     }
 
     /// Starts the program, proves that it serves, and notes what it has open.
-    pub(crate) fn start(&mut self, output: Option<Stdio>) -> Result<(), Trouble> {
+    pub(crate) fn start(&mut self, output: Option<Stdio>) -> Result<(), CaseError> {
         self.logged &= output.is_none();
         self.launch(output)?;
         self.begins()
     }
 
     /// Starts the program.
-    pub(crate) fn launch(&mut self, output: Option<Stdio>) -> Result<(), Trouble> {
+    pub(crate) fn launch(&mut self, output: Option<Stdio>) -> Result<(), CaseError> {
         let program = Program::start(&self.place, &self.launched_in(&self.folder), output)?;
         self.program = Some(program);
         Ok(())
@@ -159,7 +159,7 @@ impl Stage {
     }
 
     /// It runs: proves that it serves, and notes what it has open.
-    pub(crate) fn begins(&mut self) -> Result<(), Trouble> {
+    pub(crate) fn begins(&mut self) -> Result<(), CaseError> {
         // The first client and the first look at the admin page open what is opened once.
         self.serve()?;
         self.quiet(0)?;
@@ -193,16 +193,16 @@ impl Stage {
     }
 
     /// Reloads; whether it took effect, where the program reports that.
-    pub(crate) fn reload(&mut self) -> Result<Option<bool>, Trouble> {
+    pub(crate) fn reload(&mut self) -> Result<Option<bool>, CaseError> {
         let is_logged = self.subject.is_logged;
         let (program, place) = self.both()?;
         if is_logged { program.reload(place).map(Some) } else { program.reload_unwatched().map(|()| None) }
     }
 
     /// Asks the program to stop as soon as its connections have ended.
-    pub(crate) fn drain(&mut self) -> Result<(), Trouble> {
+    pub(crate) fn drain(&mut self) -> Result<(), CaseError> {
         let Some(signal) = self.subject.drain else {
-            return Err(Trouble::NotPossible(
+            return Err(CaseError::NotPossible(
                 "has no signal for a stop that waits for connections".to_owned(),
             ));
         };
@@ -210,24 +210,24 @@ impl Stage {
     }
 
     /// The program; the error reports that it does not run.
-    pub(crate) fn program(&mut self) -> Result<&mut Program, Trouble> {
-        self.program.as_mut().ok_or_else(|| Trouble::Lab("the proxy does not run".to_owned()))
+    pub(crate) fn program(&mut self) -> Result<&mut Program, CaseError> {
+        self.program.as_mut().ok_or_else(|| CaseError::Lab("the proxy does not run".to_owned()))
     }
 
     /// The program and the place, for what needs both.
-    pub(crate) fn both(&mut self) -> Result<(&mut Program, &Place), Trouble> {
+    pub(crate) fn both(&mut self) -> Result<(&mut Program, &Place), CaseError> {
         let program =
-            self.program.as_mut().ok_or_else(|| Trouble::Lab("the proxy does not run".to_owned()))?;
+            self.program.as_mut().ok_or_else(|| CaseError::Lab("the proxy does not run".to_owned()))?;
         Ok((program, &self.place))
     }
 
     /// The backend.
-    pub(crate) fn backend(&self) -> Result<&Backend, Trouble> {
-        self.backend.as_ref().ok_or_else(|| Trouble::Lab("the backend is closed".to_owned()))
+    pub(crate) fn backend(&self) -> Result<&Backend, CaseError> {
+        self.backend.as_ref().ok_or_else(|| CaseError::Lab("the backend is closed".to_owned()))
     }
 
     /// Opens the backend's port.
-    pub(crate) fn open_backend(&mut self) -> Result<(), Trouble> {
+    pub(crate) fn open_backend(&mut self) -> Result<(), CaseError> {
         let address = self.backend_at;
         let listener = self.place.there(|| TcpListener::bind(address))??;
         let server = self.certificates.server();
@@ -251,31 +251,31 @@ impl Stage {
     }
 
     /// A connected socket of the client's.
-    pub(crate) fn dial(&self) -> Result<TcpStream, Trouble> {
+    pub(crate) fn dial(&self) -> Result<TcpStream, CaseError> {
         let from = self.client_at.into();
         let stream = self.place.there(|| dial_from(from, SERVICE.into()))?;
-        stream.map_err(|error| Trouble::Broken(format!("client connects: {error}")))
+        stream.map_err(|error| CaseError::Broken(format!("client connects: {error}")))
     }
 
     /// A socket of the client's, about to begin TLS or to send its first byte.
-    pub(crate) fn ready(&self) -> Result<TcpStream, Trouble> {
+    pub(crate) fn ready(&self) -> Result<TcpStream, CaseError> {
         let mut stream = self.dial()?;
         before_tls(self.mode, &mut stream, SERVICE)?;
         Ok(stream)
     }
 
     /// A client that may send.
-    pub(crate) fn client(&self) -> Result<Connection, Trouble> {
+    pub(crate) fn client(&self) -> Result<Connection, CaseError> {
         self.secured(self.ready()?, false)
     }
 
     /// A client that may send requests.
-    pub(crate) fn requester(&self) -> Result<Connection, Trouble> {
+    pub(crate) fn requester(&self) -> Result<Connection, CaseError> {
         Ok(Connection::connect(self.ready()?, &self.client, NAME)?)
     }
 
     /// TLS on a socket, where clients speak it, and what comes before bytes.
-    pub(crate) fn secured(&self, stream: TcpStream, resume: bool) -> Result<Connection, Trouble> {
+    pub(crate) fn secured(&self, stream: TcpStream, resume: bool) -> Result<Connection, CaseError> {
         let mut peer = if self.mode.client_tls() {
             Connection::connect(stream, if resume { &self.resuming } else { &self.client }, NAME)?
         } else {
@@ -286,29 +286,29 @@ impl Stage {
     }
 
     /// A client about to send its hello, and the hello.
-    pub(crate) fn hello(&self) -> Result<(Connection, Vec<u8>), Trouble> {
+    pub(crate) fn hello(&self) -> Result<(Connection, Vec<u8>), CaseError> {
         Ok(Connection::hello(self.ready()?, &self.client, NAME))
     }
 
     /// A client and the backend's end of its connection, after a word each way.
-    pub(crate) fn pair(&self) -> Result<(Connection, Connection), Trouble> {
+    pub(crate) fn pair(&self) -> Result<(Connection, Connection), CaseError> {
         let client = self.client()?;
         self.joined(client)
     }
 
     /// The backend's end of a client's connection, after a word each way.
-    pub(crate) fn joined(&self, mut client: Connection) -> Result<(Connection, Connection), Trouble> {
+    pub(crate) fn joined(&self, mut client: Connection) -> Result<(Connection, Connection), CaseError> {
         static ASKED: AtomicUsize = AtomicUsize::new(0);
         let question = format!("question {:08}", ASKED.fetch_add(1, Ordering::Relaxed));
         client.try_send(question.as_bytes())?;
         let mut backend = loop {
             let mut backend = self.backend()?.next()?;
             // The connection of a client that was given up may have come late.
-            let asked = backend.try_read_exactly(question.len())?;
-            if asked == question.as_bytes() {
+            let received = backend.try_read_exactly(question.len())?;
+            if received == question.as_bytes() {
                 break backend;
             }
-            if !asked.starts_with(b"question ") {
+            if !received.starts_with(b"question ") {
                 return broken("the backend got other bytes than were sent");
             }
         };
@@ -318,23 +318,23 @@ impl Stage {
     }
 
     /// A client of the bystander's service.
-    pub(crate) fn bystander_client(&self) -> Result<Connection, Trouble> {
+    pub(crate) fn bystander_client(&self) -> Result<Connection, CaseError> {
         let mode = self.mode;
         let client = &self.client;
         let stream = self.place.here(|| TcpStream::connect_timeout(&SocketAddr::V4(BYSTANDER), DEADLINE))?;
-        let stream = stream.map_err(|error| Trouble::Broken(format!("bystander connects: {error}")))?;
+        let stream = stream.map_err(|error| CaseError::Broken(format!("bystander connects: {error}")))?;
         bystander(stream, mode, client)
     }
 
     /// Clients of the bystander's service that have connected and sent nothing yet: they need not be accepted yet.
-    pub(crate) fn waiting(&self, count: usize) -> Result<Vec<TcpStream>, Trouble> {
+    pub(crate) fn waiting(&self, count: usize) -> Result<Vec<TcpStream>, CaseError> {
         let dial = || TcpStream::connect_timeout(&SocketAddr::V4(BYSTANDER), DEADLINE);
         let streams: Result<Vec<_>, _> = self.place.here(|| (0..count).map(|_| dial()).collect())?;
-        streams.map_err(|error| Trouble::Broken(format!("client connects: {error}")))
+        streams.map_err(|error| CaseError::Broken(format!("client connects: {error}")))
     }
 
     /// One of these is served to its end.
-    pub(crate) fn serve_waiting(&self, stream: TcpStream) -> Result<(), Trouble> {
+    pub(crate) fn serve_waiting(&self, stream: TcpStream) -> Result<(), CaseError> {
         let mut peer = bystander(stream, self.mode, &self.client)?;
         peer.try_send(b"after a while")?;
         peer.expect(b"after a while")?;
@@ -343,25 +343,25 @@ impl Stage {
     }
 
     /// The bystander's connection still works.
-    pub(crate) fn echoes(&mut self) -> Result<(), Trouble> {
+    pub(crate) fn echoes(&mut self) -> Result<(), CaseError> {
         undisturbed(&mut self.bystander)
     }
 
     /// A new client is served: a word each way, and a clean close on both sides.
-    pub(crate) fn serve(&self) -> Result<(), Trouble> {
+    pub(crate) fn serve(&self) -> Result<(), CaseError> {
         self.backend()?.forget();
         let (client, backend) = self.pair()?;
         self.in_order(client, backend)
     }
 
     /// Ends a connection cleanly, which both sides and the log must report.
-    pub(crate) fn finish(&mut self, client: Connection, backend: Connection) -> Result<(), Trouble> {
+    pub(crate) fn finish(&mut self, client: Connection, backend: Connection) -> Result<(), CaseError> {
         self.expect(&["finished"]);
         self.in_order(client, backend)
     }
 
     /// Closes cleanly, the client first.
-    pub(crate) fn in_order(&self, mut client: Connection, mut backend: Connection) -> Result<(), Trouble> {
+    pub(crate) fn in_order(&self, mut client: Connection, mut backend: Connection) -> Result<(), CaseError> {
         client.tolerates_fin = !self.subject.sends_close_notify;
         backend.tolerates_fin = client.tolerates_fin;
         client.close();
@@ -372,15 +372,15 @@ impl Stage {
 }
 
 /// The bystander's connection still works.
-pub(crate) fn undisturbed(bystander: &mut Option<Connection>) -> Result<(), Trouble> {
+pub(crate) fn undisturbed(bystander: &mut Option<Connection>) -> Result<(), CaseError> {
     let Some(peer) = bystander else { return Ok(()) };
     let outcome = peer.try_send(b"undisturbed").and_then(|()| peer.expect(b"undisturbed"));
-    outcome.map_err(|what| Trouble::Broken(format!("a bystander's connection was disturbed: {what}")))
+    outcome.map_err(|what| CaseError::Broken(format!("a bystander's connection was disturbed: {what}")))
 }
 
 /// Runs the client's dialogue before TLS, or before its first byte.
-pub(crate) fn before_tls(mode: Mode, stream: &mut TcpStream, to: SocketAddrV4) -> Result<(), Trouble> {
-    let failed = |error: std::io::Error| Trouble::Broken(format!("client, before TLS: {error}"));
+pub(crate) fn before_tls(mode: Mode, stream: &mut TcpStream, to: SocketAddrV4) -> Result<(), CaseError> {
+    let failed = |error: std::io::Error| CaseError::Broken(format!("client, before TLS: {error}"));
     match mode {
         Mode::ProxyIn => stream.write_all(header(to).as_bytes()).map_err(failed),
         Mode::StarttlsIn => {
@@ -397,7 +397,7 @@ pub(crate) fn bystander(
     mut stream: TcpStream,
     mode: Mode,
     client: &Arc<ClientConfig>,
-) -> Result<Connection, Trouble> {
+) -> Result<Connection, CaseError> {
     with_deadline(&stream)?;
     before_tls(mode, &mut stream, BYSTANDER)?;
     let mut peer = if mode.client_tls() {
@@ -410,7 +410,7 @@ pub(crate) fn bystander(
 }
 
 /// Reads a line, byte by byte, so that nothing behind it is taken.
-pub(crate) fn line(stream: &mut TcpStream, start: &str) -> Result<(), Trouble> {
+pub(crate) fn line(stream: &mut TcpStream, start: &str) -> Result<(), CaseError> {
     let mut line = Vec::new();
     while !line.ends_with(b"\n") {
         let mut byte = [0];

@@ -30,7 +30,7 @@ pub fn list() -> String {
     }
     text.push_str("\nModes:\n");
     for mode in Mode::ALL {
-        let _ = writeln!(text, "  {:<12}  {}", mode.name(), mode.says());
+        let _ = writeln!(text, "  {:<12}  {}", mode.name(), mode.description());
     }
     text.push_str("\nPrograms:\n");
     for subject in SUBJECTS {

@@ -123,7 +123,7 @@ fn cases_are_listed_and_a_wrong_word_is_refused() {
     for word in ["  backend-resets: ", "  starttls-out ", "  haproxy ", "Not tried:"] {
         assert!(listed.contains(word), "{word}: {listed}");
     }
-    for (words, says) in [
+    for (words, expected) in [
         (["--only", "backend-reset"], "case \"backend-reset\": there is no such case"),
         (["--mode", "terminated"], "--mode terminated: unknown"),
         (["--limit", "soon"], "--limit"),
@@ -131,7 +131,7 @@ fn cases_are_listed_and_a_wrong_word_is_refused() {
     ] {
         let ended = trials(&words);
         assert_eq!(ended.code, Some(2), "{words:?}");
-        assert!(ended.talk.contains(says), "{words:?}: {}", ended.talk);
+        assert!(ended.talk.contains(expected), "{words:?}: {}", ended.talk);
     }
 }
 

@@ -7,11 +7,11 @@
 use std::fmt;
 
 /// Most bytes of a record or a block with a frame: libpcap's own bound for a frame is 256 KiB.
-pub const LARGEST: usize = 1 << 20;
+pub const MAX_RECORD_BYTES: usize = 1 << 20;
 /// Most interfaces of one section.
-const MOST_INTERFACES: usize = 4_096;
+const MAX_INTERFACES: usize = 4_096;
 /// Most bytes of an interface's name that are kept.
-const LONGEST_NAME: usize = 64;
+const MAX_NAME_BYTES: usize = 64;
 
 /// Next element of a capture.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,7 +70,7 @@ impl fmt::Display for Broken {
                 write!(f, "a block says {before} bytes at its beginning and {behind} at its end")
             }
             Self::Interface(number) => write!(f, "a frame of interface {number}, which was not described"),
-            Self::Interfaces => write!(f, "more than {MOST_INTERFACES} interfaces"),
+            Self::Interfaces => write!(f, "more than {MAX_INTERFACES} interfaces"),
             Self::Resolution(code) => write!(f, "an interface's resolution of time is 0x{code:02x}"),
         }
     }
@@ -178,7 +178,7 @@ impl CaptureReader {
         let Some(header) = bytes.get(..HEADER) else { return Ok(Next::More(HEADER)) };
         let captured = self.u32(header, 8);
         let whole = HEADER + captured as usize;
-        if whole > LARGEST {
+        if whole > MAX_RECORD_BYTES {
             return Err(Broken::Length(captured));
         }
         let Some(frame) = bytes.get(HEADER..whole) else { return Ok(Next::More(whole)) };
@@ -193,8 +193,8 @@ impl CaptureReader {
     }
 
     fn block<'a>(&mut self, bytes: &'a [u8]) -> Result<Next<'a>, Broken> {
-        const LEAST: usize = 12;
-        let Some(header) = bytes.get(..LEAST) else { return Ok(Next::More(LEAST)) };
+        const MIN_BYTES: usize = 12;
+        let Some(header) = bytes.get(..MIN_BYTES) else { return Ok(Next::More(MIN_BYTES)) };
         if header[..4] == SECTION.to_be_bytes() {
             self.little = match self.u32_be(header, 8) {
                 0x1a2b_3c4d => false,
@@ -204,14 +204,14 @@ impl CaptureReader {
         }
         let (kind, length) = (self.u32(header, 0), self.u32(header, 4));
         let whole = length as usize;
-        if !whole.is_multiple_of(4) || whole < LEAST {
+        if !whole.is_multiple_of(4) || whole < MIN_BYTES {
             return Err(Broken::Length(length));
         }
         let read = matches!(kind, SECTION | 1 | 2 | 3 | 6);
         if !read {
             return Ok(Next::Passed(length.into()));
         }
-        if whole > LARGEST {
+        if whole > MAX_RECORD_BYTES {
             return Err(Broken::Length(length));
         }
         let Some(block) = bytes.get(..whole) else { return Ok(Next::More(whole)) };
@@ -246,7 +246,7 @@ impl CaptureReader {
 
     fn interface(&mut self, body: &[u8]) -> Result<(), Broken> {
         let (head, mut options) = body.split_at_checked(8).ok_or(Broken::Length(body.len() as u32))?;
-        if self.interfaces.len() >= MOST_INTERFACES {
+        if self.interfaces.len() >= MAX_INTERFACES {
             return Err(Broken::Interfaces);
         }
         // Microseconds, where nothing else is stated.
@@ -257,7 +257,7 @@ impl CaptureReader {
             let Some(value) = rest.get(..length).filter(|_| code != 0) else { break };
             match (code, value) {
                 (2, name) => {
-                    let name = &name[..name.len().min(LONGEST_NAME)];
+                    let name = &name[..name.len().min(MAX_NAME_BYTES)];
                     made.name = String::from_utf8_lossy(name).trim_end_matches('\0').to_owned();
                 }
                 (9, [code]) => made.unit = unit(*code).ok_or(Broken::Resolution(*code))?,

@@ -28,7 +28,7 @@ pub struct ClientHello {
     pub server_name: Option<Box<str>>,
     /// Reason why the host name that was sent is not in `server_name`.
     pub server_name_problem: Option<NameProblem>,
-    /// The first [`MOST_PROTOCOLS`] application protocols (RFC 7301); not always text.
+    /// The first [`MAX_PROTOCOLS`] application protocols (RFC 7301); not always text.
     pub alpn: Vec<Box<[u8]>>,
     /// Supported versions (RFC 9846 §4.3.1); empty for clients of TLS 1.2 and before.
     pub versions: Vec<u16>,
@@ -59,7 +59,7 @@ pub struct ClientHello {
 
 impl ClientHello {
     /// Returns true if it takes raw public keys and no X.509 certificate from the server (RFC 7250).
-    pub fn wants_raw_key_only(&self) -> bool {
+    pub fn accepts_raw_keys_only(&self) -> bool {
         /// The number of X.509 in IANA's list of certificate types.
         const X509: u8 = 0;
         !self.server_certificate_types.is_empty() && !self.server_certificate_types.contains(&X509)
@@ -247,7 +247,7 @@ fn protocol_names(mut list: Reader<'_>) -> Result<Vec<Box<[u8]>>, Invalid> {
     while !list.is_empty() {
         // All must be well-formed, also those that are not kept.
         let name = list.vector8("protocol_name")?.rest()?;
-        if names.len() < MOST_PROTOCOLS {
+        if names.len() < MAX_PROTOCOLS {
             names.push(name.into());
         }
     }
@@ -277,7 +277,7 @@ fn field_name(extension: u16) -> &'static str {
 }
 
 /// Most application protocols that are kept of a hello: browsers offer 2 or 3, and one of 128 KiB has room for 65,000.
-pub const MOST_PROTOCOLS: usize = 64;
+pub const MAX_PROTOCOLS: usize = 64;
 
 /// Most plaintext bytes in a record (RFC 9846 §5.1).
 const FRAGMENT: u16 = 16_384;

@@ -52,8 +52,8 @@ fn shown_twice(direction: &[u8], kind: &[u8]) -> bool {
 /// The content after an EtherType at `at`, and after any VLAN tags (IEEE 802.1Q, 802.1ad).
 fn behind_tags(frame: &[u8], mut at: usize) -> Option<&[u8]> {
     /// Two are usual with providers.
-    const MOST: usize = 4;
-    for _ in 0..=MOST {
+    const MAX_TAGS: usize = 4;
+    for _ in 0..=MAX_TAGS {
         match frame.get(at..at + 2)? {
             [0x81, 0] | [0x88, 0xa8] | [0x91, 0] => at += 4,
             [0x08, 0] | [0x86, 0xdd] => return ip(frame.get(at + 2..)?),

@@ -19,7 +19,7 @@
 //! **Bounds.** A line or packet takes at most [`UNIT_LIMIT`] bytes (an LDAP or PostgreSQL one is refused by its announced length
 //! already), a dialogue [`BYTE_LIMIT`] bytes and [`ROUND_LIMIT`] of them. Time is the caller's.
 
-mod asking;
+mod client;
 mod dialogue_step;
 mod greeting;
 mod inbox;
@@ -37,7 +37,7 @@ mod tunnel;
 pub(crate) use tunnel::base64;
 mod xmpp;
 
-pub use asking::Client;
+pub use client::Client;
 pub use greeting::{Greeted, Greeting};
 pub use problem::Problem;
 pub use protocol::{Protocol, is_safe_name};

@@ -20,13 +20,13 @@ pub(crate) fn acme(words: &AcmeWords) -> ExitCode {
     match words {
         AcmeWords::List(words) => list(words),
         AcmeWords::Import(words) => import(words),
-        AcmeWords::Renew(words) => ask(words, "renew"),
-        AcmeWords::Revoke(words) => ask(words, "revoke"),
+        AcmeWords::Renew(words) => request_action(words, "renew"),
+        AcmeWords::Revoke(words) => request_action(words, "revoke"),
     }
 }
 
-fn ask(words: &NameWords, what: &str) -> ExitCode {
-    running::ask(&format!("/acme/{}?do={what}", running::encoded(&words.name)), &words.running)
+fn request_action(words: &NameWords, what: &str) -> ExitCode {
+    running::run_request(&format!("/acme/{}?do={what}", running::encoded(&words.name)), &words.running)
 }
 
 fn list(words: &ListWords) -> ExitCode {

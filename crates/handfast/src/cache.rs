@@ -8,7 +8,7 @@ use handfast_observe::metrics::CacheSnapshot;
 use handfast_text::size;
 use handfast_text::units::counted;
 
-use crate::running::{asked, encoded, status_of, token_of};
+use crate::running::{encoded, send_request, status_of, token_of};
 use crate::status::Seen;
 use crate::talk::{self, print};
 use crate::words::cache::{CacheWords, ListWords, PurgeWords};
@@ -19,7 +19,7 @@ pub(crate) fn cache(words: &CacheWords) -> ExitCode {
         CacheWords::Stats(at) => stats(&at.running()),
         CacheWords::List(ListWords { prefix, limit, service, running }) => {
             let limit = limit.to_string();
-            ask(
+            request_cache(
                 "GET",
                 &[("prefix", Some(prefix)), ("limit", Some(&limit)), ("service", service.as_ref())],
                 &running.running(),
@@ -32,21 +32,22 @@ pub(crate) fn cache(words: &CacheWords) -> ExitCode {
                 ("tag", tag.as_ref()),
                 ("service", service.as_ref()),
             ];
-            ask("POST", &what, &running.running())
+            request_cache("POST", &what, &running.running())
         }
     }
 }
 
-fn ask(method: &str, parameters: &[(&str, Option<&String>)], words: &RunningWords) -> ExitCode {
+fn request_cache(method: &str, parameters: &[(&str, Option<&String>)], words: &RunningWords) -> ExitCode {
     let status = match status_of(words) {
         Ok(status) => status,
         Err(code) => return code,
     };
     let pair = |(name, value): &(&str, Option<&String>)| Some(format!("{name}={}", encoded((*value)?)));
     let query: Vec<String> = parameters.iter().filter_map(pair).collect();
-    let asked = token_of(words)
-        .and_then(|token| asked(&status, token.as_ref(), method, &format!("/cache?{}", query.join("&"))));
-    match asked {
+    let response = token_of(words).and_then(|token| {
+        send_request(&status, token.as_ref(), method, &format!("/cache?{}", query.join("&")))
+    });
+    match response {
         Ok(text) if text.is_empty() => print("no object\n", true),
         Ok(text) => print(&format!("{text}\n"), true),
         Err(code) => code,

@@ -18,7 +18,7 @@ use crate::verbs::style;
 use crate::words::compare::CompareWords;
 
 /// Largest report that is read: a day of seconds with a histogram each stays below this.
-const LARGEST: u64 = 1 << 30;
+const MAX_REPORT_BYTES: u64 = 1 << 30;
 /// Most runs of a side.
 const RUNS: usize = 100;
 
@@ -82,12 +82,12 @@ fn reports(side: &'static str, paths: &[PathBuf]) -> Result<Vec<Report>, Vec<Sid
     if wrong.is_empty() { Ok(found) } else { Err(wrong) }
 }
 
-/// **Cost**: the whole file in memory, at most [`LARGEST`].
+/// **Cost**: the whole file in memory, at most [`MAX_REPORT_BYTES`].
 fn report(path: &Path) -> Result<Report, FileError> {
     let file = File::open(path).map_err(FileError::Io)?;
     let mut text = String::new();
-    let read = file.take(LARGEST + 1).read_to_string(&mut text).map_err(FileError::Io)?;
-    if read as u64 > LARGEST {
+    let read = file.take(MAX_REPORT_BYTES + 1).read_to_string(&mut text).map_err(FileError::Io)?;
+    if read as u64 > MAX_REPORT_BYTES {
         return Err(FileError::TooLarge);
     }
     from_json(&text).map_err(FileError::Report)

@@ -20,7 +20,7 @@ use crate::load::outputs::Output;
 use crate::load::refused;
 use crate::talk;
 use crate::talk::print;
-use crate::verbs::{color, wants_color};
+use crate::verbs::{color, should_use_color};
 use crate::words::doctor::{DoctorWords, KeysWords, OutputWords, Topic};
 
 /// Columns without a terminal.
@@ -32,16 +32,16 @@ const DAYS: u32 = 21;
 /// Runs `handfast doctor`.
 pub(crate) fn doctor(words: &DoctorWords) -> ExitCode {
     match &words.topic {
-        None => told(&words.output, || machine(words).map(with_json)),
-        Some(Topic::Keys(words)) => told(&words.output, || keys(words).map(with_json)),
-        Some(Topic::Size(words)) => told(&words.output, || size::size(words)),
+        None => report_exam(&words.output, || machine(words).map(with_json)),
+        Some(Topic::Keys(words)) => report_exam(&words.output, || keys(words).map(with_json)),
+        Some(Topic::Size(words)) => report_exam(&words.output, || size::size(words)),
     }
 }
 
 /// A report for people, and its JSON.
-type Told = (Report, String);
+type ReportWithJson = (Report, String);
 
-fn with_json(report: Report) -> Told {
+fn with_json(report: Report) -> ReportWithJson {
     let json = report.to_json();
     (report, json)
 }
@@ -59,15 +59,16 @@ fn machine(words: &DoctorWords) -> Result<Report, Refusal> {
     match words.pid {
         None => {
             let demand = words.config.as_deref().map(read).transpose()?;
-            let mut report = exam::examine(&exam::Wanted { machine: machine.clone(), interval, program });
+            let mut report =
+                exam::examine(&exam::ExamSettings { machine: machine.clone(), interval, program });
             if let Some((source, demand)) = demand {
                 fits(&source, demand, &machine, &mut report)?;
             }
             Ok(report)
         }
         Some(pid) => {
-            let wanted = process::Wanted { machine, pid, interval, program };
-            process::examine(&wanted).map_err(Refusal::wrong_use)
+            let settings = process::ProcessExamSettings { machine, pid, interval, program };
+            process::examine(&settings).map_err(Refusal::wrong_use)
         }
     }
 }
@@ -102,13 +103,13 @@ fn fits(
         destinations: group.destinations,
         sources: group.sources,
     });
-    let wanted = fit::Demand {
+    let planned = fit::Demand {
         threads: number(demand.threads),
         connections: number(demand.max_connections),
         backend_tls: demand.backend_tls,
         groups: groups.collect(),
     };
-    fit::look(machine, &wanted, report);
+    fit::report_shortages(machine, &planned, report);
     let what: Vec<String> = demand
         .certificates
         .iter()
@@ -116,8 +117,9 @@ fn fits(
         .map(|path| path.display().to_string())
         .collect();
     if !what.is_empty() {
-        let wanted = keys::Wanted { what, lists: demand.weak_keys, days: DAYS, program: program() };
-        report.merge(keys::examine(&wanted).map_err(wrong_keys)?);
+        let settings =
+            keys::KeyExamSettings { what, lists: demand.weak_keys, days: DAYS, program: program() };
+        report.merge(keys::examine(&settings).map_err(wrong_keys)?);
     }
     report.sort();
     Ok(())
@@ -128,13 +130,13 @@ fn wrong_keys(keys::WrongUse(wrong): keys::WrongUse) -> Refusal {
 }
 
 fn keys(words: &KeysWords) -> Result<Report, Refusal> {
-    let wanted = keys::Wanted {
+    let settings = keys::KeyExamSettings {
         what: words.what.clone(),
         lists: words.weak_keys.clone(),
         days: words.expires_within,
         program: program(),
     };
-    keys::examine(&wanted).map_err(wrong_keys)
+    keys::examine(&settings).map_err(wrong_keys)
 }
 
 fn program() -> String {
@@ -142,14 +144,14 @@ fn program() -> String {
 }
 
 /// Examines, and reports the findings.
-fn told(words: &OutputWords, examine: impl FnOnce() -> Result<Told, Refusal>) -> ExitCode {
+fn report_exam(words: &OutputWords, examine: impl FnOnce() -> Result<ReportWithJson, Refusal>) -> ExitCode {
     // First, since a report that cannot be written is useless.
     let output = match words.json.as_deref().map(Output::prepare).transpose() {
         Ok(output) => output,
         Err(what) => return refused(&Refusal::failed(format!("--json: {what}"))),
     };
     let (report, json) = match examine() {
-        Ok(told) => told,
+        Ok(examined) => examined,
         Err(refusal) => return refused(&refusal),
     };
     let text = |columns: Option<(u16, u16)>, color| {
@@ -161,7 +163,7 @@ fn told(words: &OutputWords, examine: impl FnOnce() -> Result<Told, Refusal>) ->
         talk::err(text(talk::terminal_size(io::stderr()), color()).trim_end());
     } else {
         let stdout = io::stdout();
-        print(&text(talk::terminal_size(&stdout), wants_color(stdout.is_terminal())), true);
+        print(&text(talk::terminal_size(&stdout), should_use_color(stdout.is_terminal())), true);
     }
     match output.map(|output| output.write(&json)) {
         Some(Err(what)) => refused(&Refusal::failed(what.to_string())),

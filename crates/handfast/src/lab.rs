@@ -15,7 +15,7 @@ use handfast_lab::namespace::{Inside, Place, enter};
 use handfast_lab::plan::{LinkWords, Plan, shell};
 use handfast_lab::port::Engine;
 use handfast_lab::report::Report;
-use handfast_lab::run::{Wanted, run};
+use handfast_lab::run::{RunSettings, run};
 use handfast_text::duration;
 use handfast_text::suggest::did_you_mean_or_all;
 
@@ -46,8 +46,8 @@ fn inside() -> Result<Inside, ExitCode> {
 /// Runs `handfast lab -- COMMAND`.
 fn command(words: &LabWords) -> ExitCode {
     // Also parsed outside the network, so that a mistake is reported once, before the network is made.
-    let wanted = match wanted(words) {
-        Ok(wanted) => wanted,
+    let settings = match run_settings(words) {
+        Ok(settings) => settings,
         Err(error) => return failed(&error),
     };
     let inside = match inside() {
@@ -55,18 +55,18 @@ fn command(words: &LabWords) -> ExitCode {
         Err(code) => return code,
     };
     if let Err(what) = can_be_kept("--json", words.json.as_deref()) {
-        return told(&what, FAILED);
+        return fail(&what, FAILED);
     }
-    match run(inside, &wanted) {
-        Ok(report) => tell(&report, words),
+    match run(inside, &settings) {
+        Ok(report) => print_report(&report, words),
         Err(error) => failed(&error),
     }
 }
 
 /// Runs `handfast lab handshake`.
 fn handshake(words: &HandshakeWords) -> ExitCode {
-    let wanted = match handshake_wanted(words) {
-        Ok(wanted) => wanted,
+    let settings = match handshake_settings(words) {
+        Ok(settings) => settings,
         Err(error) => return failed(&error),
     };
     let inside = match inside() {
@@ -76,10 +76,10 @@ fn handshake(words: &HandshakeWords) -> ExitCode {
     // First, since a report that cannot be written is useless.
     let (json, html) = (words.json.as_deref(), words.html.as_deref());
     if let Err(what) = can_be_kept("--json", json).and_then(|()| can_be_kept("--html", html)) {
-        return told(&what, FAILED);
+        return fail(&what, FAILED);
     }
     let mut progress = |server: &str| talk::err(&format!("handfast lab: handshakes with {server}"));
-    let report = match handshake::run(inside, &wanted, &mut progress) {
+    let report = match handshake::run(inside, &settings, &mut progress) {
         Ok(report) => report,
         Err(error) => return failed(&error),
     };
@@ -90,19 +90,19 @@ fn handshake(words: &HandshakeWords) -> ExitCode {
     }
     match keep("--json", json, &report.to_json()).and_then(|()| keep("--html", html, &report.to_html())) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(what) => told(&what, FAILED),
+        Err(what) => fail(&what, FAILED),
     }
 }
 
-fn handshake_wanted(words: &HandshakeWords) -> Result<handshake::Wanted, LabError> {
-    const LONGEST: Duration = Duration::from_secs(5);
-    const SHORTEST: Duration = Duration::from_millis(1);
+fn handshake_settings(words: &HandshakeWords) -> Result<handshake::HandshakeSettings, LabError> {
+    const MAX_RTT: Duration = Duration::from_secs(5);
+    const MIN_RTT: Duration = Duration::from_millis(1);
     let mut problems = Vec::new();
     let rtt = duration::parse(&words.rtt).unwrap_or_else(|error| {
         problems.push(format!("--rtt: {error}"));
-        SHORTEST
+        MIN_RTT
     });
-    if !(SHORTEST..=LONGEST).contains(&rtt) {
+    if !(MIN_RTT..=MAX_RTT).contains(&rtt) {
         problems.push(format!("--rtt {}: expected from 1ms to 5s", words.rtt));
     }
     if !(1..=100).contains(&words.runs) {
@@ -113,7 +113,7 @@ fn handshake_wanted(words: &HandshakeWords) -> Result<handshake::Wanted, LabErro
         problems.push(format!("--server {name}: unknown; {}", did_you_mean_or_all(name, &known)));
     }
     if problems.is_empty() {
-        Ok(handshake::Wanted { rtt, runs: words.runs, servers: words.server.clone() })
+        Ok(handshake::HandshakeSettings { rtt, runs: words.runs, servers: words.server.clone() })
     } else {
         Err(LabError::Wrong(problems))
     }
@@ -122,8 +122,8 @@ fn handshake_wanted(words: &HandshakeWords) -> Result<handshake::Wanted, LabErro
 /// Exit code when the lab, and not the command, failed; as in env(1) and similar programs.
 const FAILED: u8 = 125;
 
-fn wanted(words: &LabWords) -> Result<Wanted, LabError> {
-    let patience = duration::parse(&words.server_timeout)
+fn run_settings(words: &LabWords) -> Result<RunSettings, LabError> {
+    let limit = duration::parse(&words.server_timeout)
         .map_err(|error| LabError::Wrong(vec![format!("--server-timeout: {error}")]))?;
     let mut plan = match &words.topology {
         None => of_options(words)?,
@@ -134,13 +134,13 @@ fn wanted(words: &LabWords) -> Result<Wanted, LabError> {
         }
     };
     plan.seed = words.seed.or(plan.seed);
-    Ok(Wanted {
+    Ok(RunSettings {
         within: words.topology.is_none() && plan.servers.is_empty(),
         plan,
         command: words.command.clone(),
         engine: words.engine.map(Engine::from),
         capture: words.capture.clone(),
-        patience,
+        server_timeout: limit,
     })
 }
 
@@ -170,21 +170,21 @@ fn keep(option: &str, path: Option<&Path>, text: &str) -> Result<(), String> {
     written.map_err(|what| format!("{option}: {what}"))
 }
 
-fn tell(report: &Report, words: &LabWords) -> ExitCode {
+fn print_report(report: &Report, words: &LabWords) -> ExitCode {
     if !words.quiet {
         talk::err(report.to_text().trim_end());
     }
     match keep("--json", words.json.as_deref(), &report.to_json()) {
         Ok(()) => report.exit.into(),
-        Err(what) => told(&what, FAILED),
+        Err(what) => fail(&what, FAILED),
     }
 }
 
 fn failed(error: &LabError) -> ExitCode {
-    told(&error.to_string(), error.exit_code())
+    fail(&error.to_string(), error.exit_code())
 }
 
-fn told(what: &str, code: u8) -> ExitCode {
+fn fail(what: &str, code: u8) -> ExitCode {
     talk::err(&format!("error: {what}"));
     code.into()
 }

@@ -4,7 +4,7 @@
 //!
 //! | question | file |
 //! |---|---|
-//! | the requested run | `wanted.rs`, `values.rs` |
+//! | the requested run | `requested_load.rs`, `values.rs` |
 //! | output files | `outputs.rs` |
 //! | the target's counters | `both_ends.rs` |
 //! | the run | `run.rs`, ended by `signals.rs` |
@@ -16,7 +16,7 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 
-use handfast_load::fleet::{self, Workers};
+use handfast_load::distributed::{self, Workers};
 use handfast_load::job;
 use handfast_load::outcome::Refusal;
 use handfast_report::plan::request;
@@ -31,8 +31,8 @@ use crate::words::load::{LoadWords, OutputWords};
 use broadcast::{Broadcast, Closing};
 use display::Display;
 use outputs::{OutputError, Outputs};
+use requested_load::{RequestedLoad, fill_in, workers};
 use run::{Ended, Task};
-use wanted::{Wanted, fill_in, workers};
 
 mod both_ends;
 mod broadcast;
@@ -45,9 +45,9 @@ mod progress;
 mod run;
 pub(crate) mod signals;
 pub(crate) mod values;
-mod wanted;
+mod requested_load;
 
-pub(crate) use wanted::{Mistakes, bus, wanted};
+pub(crate) use requested_load::{Mistakes, bus, parse_load};
 
 /// The target that is none.
 const DOCTOR: &str = "doctor";
@@ -57,8 +57,8 @@ pub(crate) fn load(words: &LoadWords) -> ExitCode {
     if words.target.as_deref() == Some(DOCTOR) {
         return doctor(words);
     }
-    let asked = match asked(words) {
-        Ok(asked) => asked,
+    let requested = match requested_load(words) {
+        Ok(requested) => requested,
         Err(refusal) => return refused(&refusal),
     };
     // First, since a report that cannot be written is useless.
@@ -75,15 +75,15 @@ pub(crate) fn load(words: &LoadWords) -> ExitCode {
     let text_to_terminal = io::stdout().is_terminal() && !taken;
     let display = Display::new(talk.voice(), words.output.quiet, color(), text_to_terminal);
     // The report has it, but a run that is refused or ended at once has no report.
-    tracing::info!(seed = asked.job.plan.seed, "repeat with this --seed for the same choices");
-    let ended = run::run(Task { wanted: asked, command: command(std::env::args()), broadcast }, display);
+    tracing::info!(seed = requested.job.plan.seed, "repeat with this --seed for the same choices");
+    let ended = run::run(Task { requested, command: command(std::env::args()), broadcast }, display);
     talk.finish();
     // The lines come before the report where both go to a terminal.
     let closed = closing.map_or(Ok(()), Closing::wait);
     match ended {
-        Ended::Report(report, asked) => {
-            let kept = Kept { outputs, taken, closed };
-            tell(&report, asked, kept, &words.output)
+        Ended::Report(report, exit_code) => {
+            let kept = ReportOutputs { outputs, taken, closed };
+            write_report(&report, exit_code, kept, &words.output)
         }
         Ended::Refused(refusal) => refused(&refusal),
         Ended::AtOnce(code) => {
@@ -94,7 +94,7 @@ pub(crate) fn load(words: &LoadWords) -> ExitCode {
 }
 
 /// The job: from the command line, or from a report.
-fn asked(words: &LoadWords) -> Result<Wanted, Refusal> {
+fn requested_load(words: &LoadWords) -> Result<RequestedLoad, Refusal> {
     let mut mistakes = Mistakes::default();
     let found = match &words.output.replay {
         Some(path) => {
@@ -107,10 +107,10 @@ fn asked(words: &LoadWords) -> Result<Wanted, Refusal> {
             let (workers, on_lost) = workers(&words.machines, &mut mistakes);
             let mut job = job::read(path)?;
             fill_in(&mut job.plan, &words.work.header, &mut mistakes);
-            let status = wanted::status(&words.machines, &mut mistakes);
-            Wanted { job, workers, on_lost, status }
+            let status = requested_load::status(&words.machines, &mut mistakes);
+            RequestedLoad { job, workers, on_lost, status }
         }
-        None => wanted(words, random_seed(), &mut mistakes),
+        None => parse_load(words, random_seed(), &mut mistakes),
     };
     if let Some(clash) = outputs::clash(&words.output) {
         mistakes.add(clash);
@@ -123,7 +123,7 @@ fn asked(words: &LoadWords) -> Result<Wanted, Refusal> {
 }
 
 /// The outputs of a report.
-struct Kept {
+struct ReportOutputs {
     outputs: Outputs,
     /// True if an output other than the text goes to standard output.
     taken: bool,
@@ -132,10 +132,15 @@ struct Kept {
 }
 
 /// Writes the report and files, and returns the exit code. A failed write is the last message, and a failure.
-/// `asked`: the exit code of an early end.
-fn tell(report: &Report, asked: Option<u8>, kept: Kept, words: &OutputWords) -> ExitCode {
-    let Kept { outputs, taken, closed } = kept;
-    let code = asked.unwrap_or_else(|| ending::exit_code(report));
+/// `early_exit`: the exit code of an early end.
+fn write_report(
+    report: &Report,
+    early_exit: Option<u8>,
+    kept: ReportOutputs,
+    words: &OutputWords,
+) -> ExitCode {
+    let ReportOutputs { outputs, taken, closed } = kept;
+    let code = early_exit.unwrap_or_else(|| ending::exit_code(report));
     if outputs.is_empty() && !words.quiet {
         let whole = if words.verbose { "" } else { "-v prints the whole report, " };
         talk::err(&format!("hint: {whole}--html report.html --json report.json keep it\n"));
@@ -143,7 +148,7 @@ fn tell(report: &Report, asked: Option<u8>, kept: Kept, words: &OutputWords) -> 
     let text = if words.verbose { to_text } else { to_summary };
     match (taken, words.quiet) {
         (_, true) => {
-            let interrupted = asked.map(|_| "handfast: warning: the run was interrupted".to_owned());
+            let interrupted = early_exit.map(|_| "handfast: warning: the run was interrupted".to_owned());
             talk::err(&ending::warning(report).or(interrupted).unwrap_or_default());
         }
         (true, false) => talk::err(text(report, style(io::stderr())).trim_end()),
@@ -171,7 +176,7 @@ fn doctor(words: &LoadWords) -> ExitCode {
     let talk = talk::start(color(), Level::WARN, talk::Stamp::Absent);
     let looked = Runtime::new()
         .map_err(|error| Refusal::failed(format!("start the runtime: {error}")))
-        .and_then(|runtime| runtime.block_on(fleet::doctor(&bus)));
+        .and_then(|runtime| runtime.block_on(distributed::doctor(&bus)));
     talk.finish();
     match looked {
         Ok(findings) => {

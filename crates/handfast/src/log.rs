@@ -25,15 +25,15 @@ use handfast_config::model::AccessLog;
 use handfast_text::units::{counted, plain};
 
 use crate::talk;
-use crate::verbs::wants_color;
+use crate::verbs::should_use_color;
 use crate::words::log::{LogWords, OnlyWords};
 use follow::Follow;
-use input::Trouble;
+use input::InputError;
 use show::Look;
 use summary::Summary;
 
 /// Most foreign lines that are reported one by one; further ones are counted.
-const MOST_NAMED: u64 = 10;
+const MAX_REPORTED_LINES: u64 = 10;
 /// The prefix of proxy messages; in a journal they are between the lines of the access log.
 const OURS: &[u8] = b"handfast: ";
 
@@ -142,7 +142,7 @@ impl<'a> Reader<'a> {
             Form::Json
         } else {
             let terminal = io::stdout().is_terminal();
-            Form::Lines(Look { columns: columns(terminal), color: wants_color(terminal) })
+            Form::Lines(Look { columns: columns(terminal), color: should_use_color(terminal) })
         };
         Self { only: &words.only, output, form, skipped: 0 }
     }
@@ -159,8 +159,8 @@ impl<'a> Reader<'a> {
             };
             match read {
                 Ok(()) => {}
-                Err(Trouble::Take(error)) => return Err(error),
-                Err(Trouble::Read(error)) => {
+                Err(InputError::Take(error)) => return Err(error),
+                Err(InputError::Read(error)) => {
                     good = false;
                     talk::err(&format!("error: read the access log {name}: {error}"));
                 }
@@ -185,7 +185,7 @@ impl<'a> Reader<'a> {
         };
         loop {
             let mut failed = None;
-            let looked = file.look(&mut |number, line| {
+            let looked = file.read_new(&mut |number, line| {
                 self.take(&name, number, line).inspect_err(|error| failed = Some(error.kind()))
             });
             match looked {
@@ -204,10 +204,10 @@ impl<'a> Reader<'a> {
         let parsed = match line {
             Some(line) if line.trim_ascii().is_empty() || line.starts_with(OURS) => return Ok(()),
             Some(line) => entry::parse(line),
-            None => Err(format!("longer than {}", counted(lines::LONGEST as u64, "byte"))),
+            None => Err(format!("longer than {}", counted(lines::MAX_LINE_BYTES as u64, "byte"))),
         };
         match parsed {
-            Ok(entry) if filter::wants(self.only, &entry) => match &mut self.form {
+            Ok(entry) if filter::matches(self.only, &entry) => match &mut self.form {
                 Form::Lines(look) => writeln!(self.output, "{}", show::line(&entry, *look)),
                 Form::Json => {
                     let json = line.and_then(entry::json_of).unwrap_or_default();
@@ -221,7 +221,7 @@ impl<'a> Reader<'a> {
             Ok(_) => Ok(()),
             Err(what) => {
                 self.skipped += 1;
-                if self.skipped <= MOST_NAMED {
+                if self.skipped <= MAX_REPORTED_LINES {
                     talk::err(&format!("warning: {name}:{number}: {}; skipped", plain(&what)));
                 }
                 Ok(())
@@ -233,9 +233,9 @@ impl<'a> Reader<'a> {
         if let Form::Summary(summary) = &self.form {
             self.output.write_all(summary.text().as_bytes())?;
         }
-        if self.skipped > MOST_NAMED {
+        if self.skipped > MAX_REPORTED_LINES {
             talk::err(&format!(
-                "warning: {} skipped, of which the first {MOST_NAMED} are named",
+                "warning: {} skipped, of which the first {MAX_REPORTED_LINES} are named",
                 counted(self.skipped, "line")
             ));
         }

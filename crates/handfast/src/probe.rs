@@ -12,7 +12,7 @@ use handfast_probe::limit::Limit;
 use handfast_probe::page::Page;
 use handfast_probe::target::{FORMS, Family};
 use handfast_probe::text::{Style, line_head, to_line, to_summary, to_text};
-use handfast_probe::{Report, Target, Trouble, Wanted, curl, explain as topics, html, report, run};
+use handfast_probe::{ProbeError, ProbeSettings, Report, Target, curl, explain as topics, html, report, run};
 use handfast_report::both_ends::{BothEnds, Counted, account};
 use handfast_tls::client::{ClientSettings, Identity, Verification};
 use handfast_tls::files::read_input;
@@ -25,7 +25,7 @@ use crate::load::refused;
 use crate::status::AdminAddress;
 use crate::talk::print;
 use crate::talk::{self, Voice, terminal_size};
-use crate::verbs::{color, wants_color};
+use crate::verbs::{color, should_use_color};
 use crate::words::probe::{ExplainWords, Form, ProbeTlsWords, ProbeWords};
 use capture::Capture;
 
@@ -38,12 +38,12 @@ const USUAL: u16 = 80;
 /// Browsers' groups, best first: a hybrid of X25519 and ML-KEM, with X25519's share beside it.
 const GROUPS: [&str; 4] = ["X25519MLKEM768", "X25519", "secp256r1", "secp384r1"];
 /// Bounds of the pause of --watch, in seconds: short enough not to disturb a target, and at most a day; cron is for longer ones.
-const MOST_OFTEN: f64 = 0.1;
-const MOST_SELDOM: f64 = 86_400.0;
+const MIN_PAUSE_SECONDS: f64 = 0.1;
+const MAX_PAUSE_SECONDS: f64 = 86_400.0;
 /// Most targets of a file.
-const MOST_TARGETS: usize = 100_000;
+const MAX_TARGETS: usize = 100_000;
 /// Bytes of a file with certificates or a key.
-const MOST_PEM_BYTES: u64 = 16 << 20;
+const MAX_PEM_BYTES: u64 = 16 << 20;
 
 /// Runs `handfast explain`.
 pub(crate) fn explain(words: &ExplainWords) -> ExitCode {
@@ -74,7 +74,7 @@ pub(crate) fn probe(words: &ProbeWords) -> ExitCode {
 /// All checks before the first connection.
 struct Prepared {
     targets: Vec<Target>,
-    wanted: Wanted,
+    settings: ProbeSettings,
     json: Option<Output>,
     html: Option<Output>,
     capture: Option<Capture>,
@@ -104,8 +104,8 @@ fn prepare(words: &ProbeWords) -> Result<Prepared, Refusal> {
     let first =
         targets.first().cloned().ok_or_else(|| wrong("there is no target, expected one".to_owned()))?;
     let timeout = time("--timeout", &words.timeout)?;
-    if words.watch.is_some_and(|seconds| !(MOST_OFTEN..=MOST_SELDOM).contains(&seconds)) {
-        return Err(wrong(format!("--watch: expected {MOST_OFTEN} to {MOST_SELDOM} seconds")));
+    if words.watch.is_some_and(|seconds| !(MIN_PAUSE_SECONDS..=MAX_PAUSE_SECONDS).contains(&seconds)) {
+        return Err(wrong(format!("--watch: expected {MIN_PAUSE_SECONDS} to {MAX_PAUSE_SECONDS} seconds")));
     }
     let keep_alive = words.keep_alive.as_deref().map(|text| time("--keep-alive", text)).transpose()?;
     let bound = |text: &String| Limit::parse(text).map_err(|what| wrong(format!("--max: {what}")));
@@ -132,7 +132,7 @@ fn prepare(words: &ProbeWords) -> Result<Prepared, Refusal> {
     };
     let mut settings = settings(&words.tls)?;
     settings.key_lines = capture.as_ref().map(Capture::key_lines);
-    let wanted = Wanted {
+    let options = ProbeSettings {
         target: first,
         family: match (words.v4, words.v6) {
             (true, _) => Family::V4,
@@ -153,7 +153,15 @@ fn prepare(words: &ProbeWords) -> Result<Prepared, Refusal> {
     // With --watch, rounds are written as they come.
     let json = if words.watch.is_some() { None } else { output("--json", &words.output.json)? };
     let html = output("--html", &words.output.html)?;
-    Ok(Prepared { targets, wanted, json, html, capture, status, usual_alpn: words.tls.alpn.is_none() })
+    Ok(Prepared {
+        targets,
+        settings: options,
+        json,
+        html,
+        capture,
+        status,
+        usual_alpn: words.tls.alpn.is_none(),
+    })
 }
 
 /// A time above 0.
@@ -179,14 +187,14 @@ fn listed(path: &Path, starttls: Option<Protocol>) -> Result<Vec<Target>, Refusa
     let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default().trim());
     let lines = (1..).zip(lines).filter(|(_, line)| !line.is_empty());
     let (mut targets, mut faulty) = (Vec::new(), Vec::new());
-    for (number, line) in lines.take(MOST_TARGETS + 1) {
+    for (number, line) in lines.take(MAX_TARGETS + 1) {
         match Target::parse(line, starttls).ok().filter(|target| is_host(target.host.trim_end_matches('.'))) {
             Some(target) => targets.push(target),
             None => faulty.push(number),
         }
     }
-    if targets.len() + faulty.len() > MOST_TARGETS {
-        return Err(wrong(format!("more targets than {MOST_TARGETS}")));
+    if targets.len() + faulty.len() > MAX_TARGETS {
+        return Err(wrong(format!("more targets than {MAX_TARGETS}")));
     }
     match faulty[..] {
         [] => Ok(targets),
@@ -200,7 +208,7 @@ fn listed(path: &Path, starttls: Option<Protocol>) -> Result<Vec<Target>, Refusa
 
 fn settings(words: &ProbeTlsWords) -> Result<ClientSettings, Refusal> {
     let read = |path: &Path, what: &str| {
-        read_input(path, MOST_PEM_BYTES)
+        read_input(path, MAX_PEM_BYTES)
             .map(|bytes| bytes.to_vec())
             .map_err(|error| Refusal::wrong_use(format!("read {what} from {}: {error}", path.display())))
     };
@@ -237,12 +245,12 @@ fn settings(words: &ProbeTlsWords) -> Result<ClientSettings, Refusal> {
 
 impl Prepared {
     /// The request for one of the targets.
-    fn of(&self, target: &Target) -> Wanted {
-        let mut wanted = Wanted { target: target.clone(), ..self.wanted.clone() };
+    fn of(&self, target: &Target) -> ProbeSettings {
+        let mut settings = ProbeSettings { target: target.clone(), ..self.settings.clone() };
         if self.usual_alpn && target.port == 443 && target.starttls.is_none() {
-            wanted.settings.alpn = vec!["h2".to_owned(), "http/1.1".to_owned()];
+            settings.settings.alpn = vec!["h2".to_owned(), "http/1.1".to_owned()];
         }
-        wanted
+        settings
     }
 
     fn run(mut self, words: &ProbeWords) -> ExitCode {
@@ -255,7 +263,7 @@ impl Prepared {
         let mut reports = Vec::new();
         let mut failed = false;
         for target in &self.targets {
-            let wanted = self.of(target);
+            let settings = self.of(target);
             if let Some(refusal) =
                 self.capture.as_mut().and_then(|capture| capture.turn_to(target.port).err())
             {
@@ -272,7 +280,7 @@ impl Prepared {
                 shown.step(&target.to_string(), progress);
                 self.capture.iter_mut().for_each(Capture::drain);
             };
-            let mut outcome = run(&wanted, &mut step);
+            let mut outcome = run(&settings, &mut step);
             if let (Ok(report), Some(capture)) = (&mut outcome, &self.capture) {
                 report.wire = capture.of(report);
             }
@@ -286,9 +294,9 @@ impl Prepared {
                     show(&report, words, lines, !reports.is_empty());
                     reports.push(report);
                 }
-                Err(trouble) => {
+                Err(error) => {
                     failed = true;
-                    tell(target, &trouble, &shown.voice);
+                    report_failure(target, &error, &shown.voice);
                 }
             }
         }
@@ -333,8 +341,8 @@ fn code(reports: &[Report], failed: bool) -> u8 {
     }
 }
 
-fn tell(target: &Target, failure: &Trouble, voice: &Voice) {
-    voice.say(format!("handfast: probe {target}: {failure}"));
+fn report_failure(target: &Target, failure: &ProbeError, voice: &Voice) {
+    voice.print_line(format!("handfast: probe {target}: {failure}"));
 }
 
 /// Returns true if JSON goes to standard output, so that text goes to standard error; and the text's style.
@@ -343,7 +351,7 @@ fn style(words: &ProbeWords) -> (bool, Style) {
     let terminal = if on_output { io::stderr().is_terminal() } else { io::stdout().is_terminal() };
     let columns = terminal_size(std::io::stderr()).map_or(USUAL, |(columns, _)| columns);
     let columns = std::env::var("COLUMNS").ok().and_then(|text| text.parse().ok()).unwrap_or(columns);
-    (on_output, Style { color: wants_color(terminal), columns: usize::from(columns) })
+    (on_output, Style { color: should_use_color(terminal), columns: usize::from(columns) })
 }
 
 fn show(report: &Report, words: &ProbeWords, lines: bool, further: bool) {

@@ -21,7 +21,7 @@ use crate::talk::print;
 use crate::words::proxy_header::ProxyHeaderWords;
 
 /// Most bytes of a file: enough for the longest header as digits with blanks between them.
-const LARGEST: u64 = 1 << 20;
+const MAX_INPUT_BYTES: u64 = 1 << 20;
 /// Bytes of the fixed part of version 2.
 const FIXED: usize = 16;
 
@@ -84,8 +84,9 @@ impl fmt::Display for Bad<'_> {
 
 /// Returns the number of bytes that agree with the signature of one of the versions.
 fn of_signature(bytes: &[u8]) -> usize {
-    let common =
-        |signature: &[u8]| bytes.iter().zip(signature).take_while(|(byte, wanted)| byte == wanted).count();
+    let common = |signature: &[u8]| {
+        bytes.iter().zip(signature).take_while(|(byte, expected)| byte == expected).count()
+    };
     common(b"PROXY ").max(common(b"\r\n\r\n\0\r\nQUIT\n"))
 }
 
@@ -129,8 +130,8 @@ fn bytes_of(input: &[String]) -> Result<Vec<u8>, NoBytes> {
 /// The bytes of a file, or those that its digits encode.
 fn read(name: &str, file: impl Read) -> Result<Vec<u8>, NoBytes> {
     let mut bytes = Vec::new();
-    let read = file.take(LARGEST + 1).read_to_end(&mut bytes);
-    if read.map_err(|error| NoBytes::Io(name.to_owned(), error))? as u64 > LARGEST {
+    let read = file.take(MAX_INPUT_BYTES + 1).read_to_end(&mut bytes);
+    if read.map_err(|error| NoBytes::Io(name.to_owned(), error))? as u64 > MAX_INPUT_BYTES {
         return Err(NoBytes::TooLarge(name.to_owned()));
     }
     match peek(&bytes, V2_LIMIT) {
@@ -192,14 +193,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_header_is_said_exactly() {
+    fn what_is_no_header_is_reported_exactly() {
         let block = b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0c\x01";
-        let said = Bad::NotWhole(block).to_string();
-        assert_eq!(said, "the header is incomplete: 17 bytes came, 28 are announced");
-        let said = Bad::NotWhole(b"PROXY TCP4").to_string();
-        assert_eq!(said, "the header is incomplete: 10 bytes came, valid so far");
+        let message = Bad::NotWhole(block).to_string();
+        assert_eq!(message, "the header is incomplete: 17 bytes came, 28 are announced");
+        let message = Bad::NotWhole(b"PROXY TCP4").to_string();
+        assert_eq!(message, "the header is incomplete: 10 bytes came, valid so far");
         assert_eq!([&b"\x16\x03"[..], b"PROXY-", b"\r\n\r\n\n"].map(of_signature), [0, 5, 4]);
-        let said = Bad::Absent { differs_at: 6 }.to_string();
-        assert!(said.starts_with("no PROXY header: byte 6 is wrong, expected"), "{said}");
+        let message = Bad::Absent { differs_at: 6 }.to_string();
+        assert!(message.starts_with("no PROXY header: byte 6 is wrong, expected"), "{message}");
     }
 }

@@ -22,17 +22,17 @@ pub(crate) const USUAL_ADDRESS: &str = "127.0.0.1:7643";
 /// Timeout of an answer: a proxy answers a reload after 30 seconds at the latest.
 const TIMEOUT: Duration = Duration::from_secs(35);
 /// The intervals of checks and reports while a proxy stops.
-const LOOK: Duration = Duration::from_millis(100);
-const REPORT: Duration = Duration::from_secs(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
+const REPORT_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Sends the request that the last component of `path` names, and prints the answer.
-pub(crate) fn ask(path: &str, words: &RunningWords) -> ExitCode {
+pub(crate) fn run_request(path: &str, words: &RunningWords) -> ExitCode {
     let status = match status_of(words) {
         Ok(status) => status,
         Err(code) => return code,
     };
-    let asked = token_of(words).and_then(|token| asked(&status, token.as_ref(), "POST", path));
-    match asked {
+    let response = token_of(words).and_then(|token| send_request(&status, token.as_ref(), "POST", path));
+    match response {
         Ok(text) => print(&format!("{text}\n"), true),
         Err(code) => code,
     }
@@ -49,7 +49,7 @@ pub(crate) fn stop(words: &RunningWords) -> ExitCode {
         Err(code) => return code,
     };
     let process = process_of(&status);
-    if let Err(code) = asked(&status, token.as_ref(), "POST", "/drain")
+    if let Err(code) = send_request(&status, token.as_ref(), "POST", "/drain")
         // It may have ended between the two.
         && (process.is_none() || process_of(&status) == process)
     {
@@ -58,13 +58,13 @@ pub(crate) fn stop(words: &RunningWords) -> ExitCode {
     let mut reported = Instant::now();
     // A different process at this address is the successor.
     while process.is_some() && process_of(&status) == process {
-        if reported.elapsed() >= REPORT {
+        if reported.elapsed() >= REPORT_INTERVAL {
             reported = Instant::now();
             if let Err(why) = status.ready() {
                 talk::err(&format!("waiting: {why}"));
             }
         }
-        std::thread::park_timeout(LOOK);
+        std::thread::park_timeout(POLL_INTERVAL);
     }
     print("stopped\n", true)
 }
@@ -78,7 +78,7 @@ fn process_of(status: &AdminAddress) -> Option<u32> {
 }
 
 /// Asks a proxy. **Errors**: reported, with the exit code.
-pub(crate) fn asked(
+pub(crate) fn send_request(
     status: &AdminAddress,
     token: Option<&Token>,
     method: &str,
@@ -89,7 +89,7 @@ pub(crate) fn asked(
         ExitCode::FAILURE
     };
     let answer = status
-        .ask_with(token.map(String::as_str), method, path, TIMEOUT)
+        .request_with_token(token.map(String::as_str), method, path, TIMEOUT)
         .map_err(|error| wrong(format!("{error}\n  hint: is it running, with this [admin] listen?")))?;
     match answer.status {
         200..300 => Ok(answer.text()),

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use handfast_load::outcome::Refusal;
-use handfast_load::speed::{Progress, Wanted, run};
+use handfast_load::speed::{Progress, SpeedSettings, run};
 use handfast_report::speed::{SpeedReport, to_text};
 use handfast_report::to_json;
 use tracing::Level;
@@ -32,28 +32,28 @@ pub(crate) fn speed(words: &SpeedWords) -> ExitCode {
         Ok(output) => output,
         Err(what) => return refused(&Refusal::failed(format!("--json: {what}"))),
     };
-    let wanted = Wanted {
+    let settings = SpeedSettings {
         certificates: words.certificate.clone(),
         limit: words.limit,
         openssl: words.compare == Some(Other::Openssl),
     };
-    match measured(&wanted, "handfast speed") {
-        Ok(report) => tell(&report, output, words.json.as_deref()),
+    match measured(&settings, "handfast speed") {
+        Ok(report) => write_report(&report, output, words.json.as_deref()),
         Err(refusal) => refused(&refusal),
     }
 }
 
 /// Measures, and reports the progress on standard error, with the name of the `verb`.
-pub(crate) fn measured(wanted: &Wanted, verb: &'static str) -> Result<SpeedReport, Refusal> {
+pub(crate) fn measured(settings: &SpeedSettings, verb: &'static str) -> Result<SpeedReport, Refusal> {
     let talk = talk::start(color(), Level::WARN, talk::Stamp::Absent);
     let mut shown = Shown::new(talk.voice(), verb);
-    let measured = run(wanted, &mut |progress| shown.step(progress));
+    let measured = run(settings, &mut |progress| shown.step(progress));
     shown.voice.wipe();
     talk.finish();
     measured
 }
 
-fn tell(report: &SpeedReport, output: Option<Output>, json: Option<&Path>) -> ExitCode {
+fn write_report(report: &SpeedReport, output: Option<Output>, json: Option<&Path>) -> ExitCode {
     if json.is_some_and(|path| path.as_os_str() == "-") {
         talk::err(to_text(report, style(io::stderr())).trim_end());
     } else {
@@ -86,7 +86,7 @@ impl Shown {
             self.voice.show([row(progress, usize::from(width.saturating_sub(1)))]);
         } else if self.last.is_none_or(|last| last.elapsed() >= LINES) {
             self.last = Some(Instant::now());
-            self.voice.say(format!("{}: {}", self.verb, line(progress)));
+            self.voice.print_line(format!("{}: {}", self.verb, line(progress)));
         }
     }
 }

@@ -19,7 +19,7 @@ use serde_json::Value;
 /// Timeout of a request and its answer.
 const TIMEOUT: Duration = Duration::from_secs(4);
 /// Longest answer that is read: that of some ten thousand backends.
-const LONGEST: usize = 64 << 20;
+const MAX_RESPONSE_BYTES: usize = 64 << 20;
 /// Most lines of an answer that are shown: a reload can find many problems.
 const LINES: usize = 100;
 /// Time limit for the proxy to count our last connections.
@@ -69,7 +69,7 @@ impl AdminAddress {
 
     /// The status; or why it is unavailable. **Cost**: one request; waits for at most some seconds.
     pub(crate) fn seen(&self) -> Result<Seen, String> {
-        let answer = self.ask("GET", "/status.json", TIMEOUT).map_err(|error| error.to_string())?;
+        let answer = self.request("GET", "/status.json", TIMEOUT).map_err(|error| error.to_string())?;
         match answer.status {
             200 => Seen::read(&answer.body),
             _ => Err(format!("it answered {:?}, expected status 200", answer.first_line())),
@@ -107,27 +107,32 @@ impl AdminAddress {
     ///
     /// **Errors**: it does not answer, or is not ready, with its reason; for people.
     pub(crate) fn ready(&self) -> Result<(), String> {
-        let answer = self.ask("GET", "/ready", TIMEOUT).map_err(|error| format!("no answer: {error}"))?;
+        let answer = self.request("GET", "/ready", TIMEOUT).map_err(|error| format!("no answer: {error}"))?;
         if answer.status == 200 { Ok(()) } else { Err(answer.text()) }
     }
 
     /// Sends a request and reads the answer, within `timeout` for each address.
     ///
     /// **Errors**: no answer, or none that is HTTP.
-    pub(crate) fn ask(&self, method: &str, path: &str, timeout: Duration) -> std::io::Result<Answer> {
-        self.ask_with(None, method, path, timeout)
+    pub(crate) fn request(
+        &self,
+        method: &str,
+        path: &str,
+        timeout: Duration,
+    ) -> std::io::Result<AdminResponse> {
+        self.request_with_token(None, method, path, timeout)
     }
 
     /// The same with the token of `admin.token-file`, for requests that change something.
     ///
-    /// **Errors**: as [`ask`](Self::ask).
-    pub(crate) fn ask_with(
+    /// **Errors**: as [`request`](Self::request).
+    pub(crate) fn request_with_token(
         &self,
         token: Option<&str>,
         method: &str,
         path: &str,
         timeout: Duration,
-    ) -> std::io::Result<Answer> {
+    ) -> std::io::Result<AdminResponse> {
         let request = AdminRequest { method, target: path, token };
         match self {
             Self::Tcp(authority) => {
@@ -181,14 +186,14 @@ impl Seen {
 /// Makes what a peer sent fit for a terminal and for arithmetic.
 fn tame(json: &mut Value) {
     /// The largest integer that a double holds exactly (RFC 8259 §6).
-    const LARGEST: u64 = 1 << 53;
+    const MAX_EXACT_INTEGER: u64 = 1 << 53;
     match json {
         Value::String(text) => *text = plain(text),
         Value::Number(number)
-            if number.as_f64().is_none_or(|value| !(0.0..=LARGEST as f64).contains(&value)) =>
+            if number.as_f64().is_none_or(|value| !(0.0..=MAX_EXACT_INTEGER as f64).contains(&value)) =>
         {
             let is_negative = number.as_f64().is_some_and(|value| value < 0.0);
-            *json = if is_negative { 0 } else { LARGEST }.into();
+            *json = if is_negative { 0 } else { MAX_EXACT_INTEGER }.into();
         }
         Value::Array(all) => all.iter_mut().for_each(tame),
         Value::Object(all) => {
@@ -220,14 +225,14 @@ fn counted(status: &Status) -> Counted {
 
 /// An answer of a proxy.
 #[derive(Clone, Debug)]
-pub(crate) struct Answer {
+pub(crate) struct AdminResponse {
     /// The HTTP status; 0 if the answer is no HTTP.
     pub(crate) status: u16,
     head: String,
     body: String,
 }
 
-impl Answer {
+impl AdminResponse {
     /// The body for people: bounded, and without terminal control characters.
     pub(crate) fn text(&self) -> String {
         let lines = self.body.trim().lines().take(LINES).map(plain);
@@ -260,11 +265,11 @@ impl std::fmt::Display for AdminAddress {
 }
 
 /// Sends a request; the answer ends with the connection.
-fn whole(address: &Address, request: AdminRequest<'_>, timeout: Duration) -> std::io::Result<Answer> {
-    let answer = send_request(address, request, timeout, LONGEST, |_| false)?;
+fn whole(address: &Address, request: AdminRequest<'_>, timeout: Duration) -> std::io::Result<AdminResponse> {
+    let answer = send_request(address, request, timeout, MAX_RESPONSE_BYTES, |_| false)?;
     let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
     let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or(0);
-    Ok(Answer { status, head: head.to_owned(), body: body.to_owned() })
+    Ok(AdminResponse { status, head: head.to_owned(), body: body.to_owned() })
 }
 
 #[cfg(test)]
@@ -297,17 +302,17 @@ mod tests {
     fn a_proxy_is_asked_by_its_address_not_by_its_name() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
         let address = listener.local_addr().expect("it is bound");
-        let asked = std::thread::scope(|scope| {
-            let asked = scope.spawn(|| {
+        let requested = std::thread::scope(|scope| {
+            let requested = scope.spawn(|| {
                 let (mut stream, _) = listener.accept().expect("a client");
                 let mut request = [0; 512];
                 let length = stream.read(&mut request).expect("a request");
                 String::from_utf8_lossy(&request[..length]).into_owned()
             });
             let _ = AdminAddress::Tcp(format!("localhost:{}", address.port())).seen();
-            asked.join().expect("it was asked")
+            requested.join().expect("it was asked")
         });
-        assert!(asked.contains(&format!("\r\nHost: {address}\r\n")), "{asked}");
+        assert!(requested.contains(&format!("\r\nHost: {address}\r\n")), "{requested}");
     }
 
     #[test]
@@ -344,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn who_does_not_answer_is_told() {
+    fn a_proxy_that_does_not_answer_is_reported() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
         let address = listener.local_addr().expect("it is bound");
         let answers = std::thread::scope(|scope| {

@@ -105,7 +105,7 @@ impl Voice {
     }
 
     /// Writes a line; where a picture is shown, above it. Lost without a reader.
-    pub(crate) fn say(&self, text: impl Into<String>) {
+    pub(crate) fn print_line(&self, text: impl Into<String>) {
         self.send(Line::Text(text.into()));
     }
 

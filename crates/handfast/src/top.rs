@@ -34,10 +34,10 @@ use crate::screen::{Line, Look, Pieces, is_screen};
 use crate::status::{AdminAddress, Seen};
 use crate::talk::print;
 use crate::talk::terminal_size;
-use crate::verbs::wants_color;
+use crate::verbs::should_use_color;
 use crate::words::running::{CONFIGURATION, RunningWords};
 use crate::words::top::TopWords;
-use model::{Model, Wish};
+use model::{KeyAction, Model};
 
 /// Columns of a text that goes to no terminal.
 const WIDE: usize = 160;
@@ -48,14 +48,14 @@ const MOMENT: Duration = Duration::from_secs(1);
 
 /// Events that the program handles.
 enum News {
-    Answer(Answer),
+    Answer(TimedStatus),
     Terminal(Event),
     /// A signal, with the exit code that a shell gives to what it ended.
     End(u8),
 }
 
 /// Time of a request, and its answer or the error.
-type Answer = (f64, Result<Seen, String>);
+type TimedStatus = (f64, Result<Seen, String>);
 
 /// Runs `handfast top`.
 pub(crate) fn top(words: &TopWords) -> ExitCode {
@@ -72,11 +72,11 @@ fn status_of(words: &TopWords) -> Result<AdminAddress, Refusal> {
         let address = words.address.as_deref().unwrap_or(USUAL_ADDRESS);
         return AdminAddress::parse(address).map_err(Refusal::wrong_use);
     };
-    let listens = ConfigSource::File(file.to_path_buf()).admin_address(false);
-    let listens = listens.map_err(|error| Refusal::wrong_use(error.problems))?;
+    let address = ConfigSource::File(file.to_path_buf()).admin_address(false);
+    let configured = address.map_err(|error| Refusal::wrong_use(error.problems))?;
     let what = || format!("{}: has no admin address (admin.listen is off)", file.display());
     let none = || Refusal::wrong_use(what()).hint("set admin.listen, and restart the proxy");
-    listens.as_ref().map(AdminAddress::of).ok_or_else(none)
+    configured.as_ref().map(AdminAddress::of).ok_or_else(none)
 }
 
 /// Prints open requests and connected clients once: what `handfast open` does.
@@ -93,13 +93,13 @@ pub(crate) fn open(words: &RunningWords) -> ExitCode {
     show(picture::tables(&model, &["Open requests", "Clients"], width, look), width, look)
 }
 
-fn asked(status: &AdminAddress, begun: Instant) -> Answer {
+fn query_status(status: &AdminAddress, begun: Instant) -> TimedStatus {
     let seen = status.seen();
     (begun.elapsed().as_secs_f64(), seen)
 }
 
 /// Takes in an answer.
-fn take(model: &mut Model, (time, seen): Answer) {
+fn take(model: &mut Model, (time, seen): TimedStatus) {
     match seen {
         Ok(seen) => model.answered(time, seen),
         Err(why) => model.failed(time, why),
@@ -109,7 +109,7 @@ fn take(model: &mut Model, (time, seen): Answer) {
 /// Sends the first request, so that a missing proxy is reported at once.
 fn first(status: &AdminAddress, begun: Instant) -> Result<Model, Refusal> {
     let mut model = Model::new(status.to_string());
-    let (time, seen) = asked(status, begun);
+    let (time, seen) = query_status(status, begun);
     let seen = seen.map_err(|why| {
         Refusal::failed(format!("read {status}: {why}")).hint(
             "give the admin address of a running proxy (admin.listen), or its configuration with -c, or the address \
@@ -125,7 +125,7 @@ fn once(status: &AdminAddress) -> Result<ExitCode, Refusal> {
     let mut model = first(status, begun)?;
     if !model.has_rates() {
         std::thread::park_timeout(MOMENT);
-        take(&mut model, asked(status, begun));
+        take(&mut model, query_status(status, begun));
     }
     let (width, look) = of_output();
     Ok(show(picture::whole(&model, width, look), width, look))
@@ -136,7 +136,7 @@ fn of_output() -> (usize, Look) {
     let terminal = io::stdout().is_terminal();
     let size = terminal_size(io::stdout()).filter(|_| terminal);
     let width = size.map_or(WIDE, |(columns, _)| columns.into());
-    (width, Look { color: wants_color(terminal), unicode: true, terminal })
+    (width, Look { color: should_use_color(terminal), unicode: true, terminal })
 }
 
 fn show(lines: Vec<Line>, width: usize, look: Look) -> ExitCode {
@@ -157,10 +157,10 @@ fn live(status: AdminAddress, words: &TopWords) -> Result<ExitCode, Refusal> {
     let (sender, news) = sync_channel(QUEUE);
     let interval = Duration::from_secs(words.interval.into());
     watch_signals(&sender)?;
-    start("asking", &sender, move |sender| ask(&status, begun, interval, &sender))?;
+    start("asking", &sender, move |sender| poll_status(&status, begun, interval, &sender))?;
     start("keys", &sender, |sender| read_terminal(&sender))?;
     let variable = |name| std::env::var(name).unwrap_or_default();
-    let look = Look { color: wants_color(true), unicode: unicode(variable), terminal: true };
+    let look = Look { color: should_use_color(true), unicode: unicode(variable), terminal: true };
     let code = Screen::enter().and_then(|mut screen| run(&mut model, &news, &mut screen, look));
     code.map(ExitCode::from).map_err(|error| Refusal::failed(format!("use the terminal: {error}")))
 }
@@ -215,9 +215,9 @@ fn run(model: &mut Model, news: &Receiver<News>, screen: &mut Screen, look: Look
         match news.recv() {
             Ok(News::Answer(answer)) => take(model, answer),
             Ok(News::Terminal(Event::Key(key))) if key.is_press() => match model.press(key) {
-                Wish::Nothing => {}
-                Wish::Suspend => screen.suspend()?,
-                Wish::End => return Ok(0),
+                KeyAction::Nothing => {}
+                KeyAction::Suspend => screen.suspend()?,
+                KeyAction::End => return Ok(0),
             },
             // Another size: drawing looks at it.
             Ok(News::Terminal(_)) => {}
@@ -228,14 +228,14 @@ fn run(model: &mut Model, news: &Receiver<News>, screen: &mut Screen, look: Look
 }
 
 /// Asks repeatedly, also while the proxy does not answer.
-fn ask(status: &AdminAddress, begun: Instant, interval: Duration, news: &SyncSender<News>) {
+fn poll_status(status: &AdminAddress, begun: Instant, interval: Duration, news: &SyncSender<News>) {
     loop {
         let next = Instant::now() + interval;
         // It may be woken early for no reason.
         while let Some(left) = next.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()) {
             std::thread::park_timeout(left);
         }
-        if news.send(News::Answer(asked(status, begun))).is_err() {
+        if news.send(News::Answer(query_status(status, begun))).is_err() {
             return;
         }
     }

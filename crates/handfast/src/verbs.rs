@@ -30,7 +30,7 @@ pub(crate) fn proxy(words: ProxyWords) -> ExitCode {
     let talk = talk::start(color, Level::INFO, talk::Stamp::fitting());
     let source = source(words.from, &words.foreign, words.ca_file);
     if let ConfigSource::Embedded(ca_file) = &source {
-        say_what_to_try(ca_file);
+        print_suggestions(ca_file);
     }
     let outcome = handfast_proxy::run(&source, color, manager, words.take_over.as_deref());
     talk.finish();
@@ -206,7 +206,7 @@ fn source(from: From, foreign: &Foreign, ca_file: PathBuf) -> ConfigSource {
 }
 
 /// Three commands for a first test.
-fn say_what_to_try(ca_file: &std::path::Path) {
+fn print_suggestions(ca_file: &std::path::Path) {
     let ca = ca_file.display();
     talk::err(&format!(
         "\n\
@@ -220,16 +220,16 @@ fn say_what_to_try(ca_file: &std::path::Path) {
 
 /// Returns true if messages on standard error have colors.
 pub(crate) fn color() -> bool {
-    wants_color(io::stderr().is_terminal())
+    should_use_color(io::stderr().is_terminal())
 }
 
 /// The style of a report on this stream.
 pub(crate) fn style(stream: impl IsTerminal + AsFd) -> Style {
-    let color = wants_color(stream.is_terminal());
+    let color = should_use_color(stream.is_terminal());
     Style { color, columns: talk::terminal_size(stream).map(|(columns, _)| columns.into()) }
 }
 
 /// Color only on a terminal, and without NO_COLOR (no-color.org).
-pub(crate) fn wants_color(terminal: bool) -> bool {
+pub(crate) fn should_use_color(terminal: bool) -> bool {
     terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }

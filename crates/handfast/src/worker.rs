@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use handfast_load::fleet::{self, BusAddress};
+use handfast_load::distributed::{self, BusAddress};
 use handfast_load::outcome::Refusal;
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
@@ -19,7 +19,12 @@ use crate::words::worker::{WorkerVerb, WorkerWords};
 pub(crate) fn worker(words: WorkerWords) -> ExitCode {
     if let Some(WorkerVerb::Setup(setup)) = words.setup {
         let fleet = setup.fleet.unwrap_or_else(|| BusAddress::new("").fleet);
-        return match fleet::setup(&setup.folder, &setup.host, setup.port.unwrap_or(fleet::PORT), &fleet) {
+        return match distributed::setup(
+            &setup.folder,
+            &setup.host,
+            setup.port.unwrap_or(distributed::PORT),
+            &fleet,
+        ) {
             Ok(next) => print(&format!("{}\n", next.trim_end()), true),
             Err(refusal) => refused(&refusal),
         };
@@ -40,7 +45,7 @@ fn serve(address: &BusAddress, name: Option<String>) -> Result<(), Refusal> {
     let ended = runtime.block_on(async {
         let mut signals = Signals::listen()?;
         let (ask, stop) = watch::channel(false);
-        let serving = fleet::serve_worker(address, name, stop);
+        let serving = distributed::serve_worker(address, name, stop);
         tokio::pin!(serving);
         tokio::select! {
             ended = &mut serving => return ended,

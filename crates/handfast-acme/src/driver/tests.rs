@@ -30,22 +30,22 @@ impl Place {
 }
 
 /// Of operators and machines that ask for nothing.
-fn nobody() -> Receiver<Request> {
+fn no_requests() -> Receiver<Request> {
     tokio::sync::mpsc::channel(1).1
 }
 
 /// One look of a process that has just been started.
-fn look(place: &Place, world: &InMemory) -> i64 {
+fn check_names_once(place: &Place, world: &InMemory) -> i64 {
     let mut driver = Driver::new(settings(place.path(), &[WEB]), world);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
-    let wait = runtime.block_on(driver.look(&mut nobody()));
+    let wait = runtime.block_on(driver.check_names(&mut no_requests()));
     i64::try_from(wait.as_secs()).expect("minutes")
 }
 
 /// Looks as often as the driver would, until then.
 fn until(place: &Place, world: &InMemory, end: i64) {
     while world.clock.get() < end {
-        let wait = look(place, world);
+        let wait = check_names_once(place, world);
         world.clock.set(world.clock.get() + wait);
     }
 }
@@ -53,9 +53,9 @@ fn until(place: &Place, world: &InMemory, end: i64) {
 #[test]
 fn what_another_machine_orders_is_taken_and_not_ordered() {
     let (there, here) = ((Place::new(), InMemory::new()), (Place::new(), InMemory::new()));
-    look(&there.0, &there.1);
+    check_names_once(&there.0, &there.1);
     here.1.others_order.set(true);
-    assert_eq!(look(&here.0, &here.1), 10, "it is looked at again");
+    assert_eq!(check_names_once(&here.0, &here.1), 10, "it is looked at again");
     assert_eq!(here.1.issuer.made.borrow().len(), 0);
     let driver = Driver::new(settings(there.0.path(), &[WEB]), &there.1);
     let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
@@ -71,15 +71,15 @@ fn what_another_machine_orders_is_taken_and_not_ordered() {
         (there.0.stored(NOW).expect("it is ordered"), here.0.stored(NOW).expect("it is taken"));
     assert_eq!(theirs.leaf, ours.leaf);
     here.1.others_order.set(false);
-    look(&here.0, &here.1);
+    check_names_once(&here.0, &here.1);
     assert_eq!(here.1.issuer.made.borrow().len(), 0, "nothing is due");
 }
 
 #[test]
-fn other_machines_are_told_what_became_of_an_order() {
+fn other_machines_receive_the_result_of_an_order() {
     let (place, world) = (Place::new(), InMemory::new());
     world.issuer.refused.borrow_mut().push(WEB.to_owned());
-    look(&place, &world);
+    check_names_once(&place, &world);
     world.issuer.refused.borrow_mut().clear();
     until(&place, &world, NOW + 3_600);
     let ended = world.ended.borrow();
@@ -106,12 +106,12 @@ fn within_limits(world: &InMemory) {
 #[test]
 fn a_certificate_is_ordered_once_and_renewed_in_time() {
     let (place, world) = (Place::new(), InMemory::new());
-    look(&place, &world);
+    check_names_once(&place, &world);
     let first = place.stored(NOW).expect("it is stored");
-    assert_eq!(look(&place, &world), 600);
+    assert_eq!(check_names_once(&place, &world), 600);
     assert_eq!(world.issuer.made.borrow().len(), 1, "nothing is due");
     world.clock.set(NOW + 59 * DAY);
-    look(&place, &world);
+    check_names_once(&place, &world);
     let second = place.stored(NOW + 59 * DAY).expect("it is stored");
     assert_ne!(first, second, "two thirds of its life are over, but for the spread");
     assert!(world.answers.borrow().is_empty(), "the answers are taken back");
@@ -120,9 +120,9 @@ fn a_certificate_is_ordered_once_and_renewed_in_time() {
 }
 
 #[test]
-fn the_window_of_the_issuer_is_asked_for_and_kept() {
+fn the_window_of_the_issuer_is_requested_and_kept() {
     let (place, world) = (Place::new(), InMemory::new());
-    look(&place, &world);
+    check_names_once(&place, &world);
     world.issuer.window.set(Some((2 * DAY, 4 * DAY)));
     // The first answer was "nothing", and the next question is an hour later.
     until(&place, &world, NOW + 2 * DAY);
@@ -141,7 +141,7 @@ fn the_window_of_the_issuer_is_asked_for_and_kept() {
 #[test]
 fn an_issuer_that_is_down_for_days_costs_no_order_and_no_certificate() {
     let (place, world) = (Place::new(), InMemory::new());
-    look(&place, &world);
+    check_names_once(&place, &world);
     let down = ["first", "first-staging", "second"].map(str::to_owned);
     *world.issuer.down.borrow_mut() = down.to_vec();
     until(&place, &world, NOW + 75 * DAY);
@@ -158,7 +158,7 @@ fn an_issuer_that_is_down_for_days_costs_no_order_and_no_certificate() {
 #[test]
 fn a_name_that_cannot_be_proven_stays_within_the_limits_and_keeps_its_certificate() {
     let (place, world) = (Place::new(), InMemory::new());
-    look(&place, &world);
+    check_names_once(&place, &world);
     let kept = place.stored(NOW).expect("it is stored");
     world.issuer.refused.borrow_mut().push(WEB.to_owned());
     until(&place, &world, NOW + 85 * DAY);
@@ -191,7 +191,7 @@ fn a_panic_at_any_request_is_a_failure_and_the_second_issuer_helps_out() {
         settings.challenges = vec![ChallengeKind::Dns01];
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
         let mut driver = Driver::new(settings, &world);
-        runtime.block_on(driver.look(&mut nobody()));
+        runtime.block_on(driver.check_names(&mut no_requests()));
         let failed = driver.record(&Name::parse(WEB).expect("a name"));
         if failed.failures == 0 {
             break;
@@ -215,9 +215,9 @@ fn a_panic_at_any_request_is_a_failure_and_the_second_issuer_helps_out() {
 #[test]
 fn a_panic_at_a_question_about_renewal_or_a_revocation_ends_nothing() {
     let (place, world) = (Place::new(), InMemory::new());
-    look(&place, &world);
+    check_names_once(&place, &world);
     world.issuer.panics_from.set(Some(0));
-    look(&place, &world);
+    check_names_once(&place, &world);
     assert!(place.stored(NOW).is_some());
     let driver = Driver::new(settings(place.path(), &[WEB]), &world);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
@@ -233,14 +233,14 @@ fn a_kill_at_any_step_costs_no_further_order_and_no_certificate() {
     let mut steps = 0;
     loop {
         let (place, world) = (Place::new(), InMemory::new());
-        look(&place, &world);
+        check_names_once(&place, &world);
         let old = place.stored(NOW).expect("it is stored");
         let later = NOW + 61 * DAY;
         world.clock.set(later);
-        let is_done = look_and_die(&place, &world.again(), steps);
+        let is_done = check_names_and_abort(&place, &world.again(), steps);
         assert!(place.stored(later).is_some(), "step {steps}: a certificate is always there");
         let next = world.again();
-        look(&place, &next);
+        check_names_once(&place, &next);
         assert_ne!(place.stored(later), Some(old), "step {steps}: the next process finishes it");
         let made = world.issuer.made.borrow().len();
         // Between sending an order and storing its URL a second one cannot be avoided.
@@ -256,12 +256,12 @@ fn a_kill_at_any_step_costs_no_further_order_and_no_certificate() {
 }
 
 /// Polls a look this number of times and then drops it; returns true if it was done before.
-fn look_and_die(place: &Place, world: &InMemory, polls: usize) -> bool {
+fn check_names_and_abort(place: &Place, world: &InMemory, polls: usize) -> bool {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
     let _entered = runtime.enter();
     let mut driver = Driver::new(settings(place.path(), &[WEB]), world);
-    let mut nobody = nobody();
-    let mut look = pin!(driver.look(&mut nobody));
+    let mut nobody = no_requests();
+    let mut look = pin!(driver.check_names(&mut nobody));
     let mut context = Context::from_waker(Waker::noop());
     (0..polls).any(|_| matches!(look.as_mut().poll(&mut context), Poll::Ready(_)))
 }
@@ -272,7 +272,7 @@ fn a_crash_loop_stays_within_the_limits() {
     for polls in 1..14 {
         let (place, world) = (Place::new(), InMemory::new());
         for _ in 0..200 {
-            look_and_die(&place, &world.again(), polls);
+            check_names_and_abort(&place, &world.again(), polls);
             world.clock.set(world.clock.get() + 30);
         }
         within_limits(&world);
@@ -282,7 +282,7 @@ fn a_crash_loop_stays_within_the_limits() {
 #[test]
 fn a_read_only_store_orders_nothing_and_serves_on() {
     let (place, world) = (Place::new(), InMemory::new());
-    look(&place, &world);
+    check_names_once(&place, &world);
     let kept = place.stored(NOW);
     // As root no mode keeps a file from being written; a folder in the place of the file that is written aside does.
     for file in ["records/.web.example.org.json.new", "certificates/.web.example.org.pem.new"] {
@@ -298,7 +298,7 @@ fn a_read_only_store_orders_nothing_and_serves_on() {
 #[test]
 fn an_operator_can_renew_and_revoke() {
     let (place, world) = (Place::new(), InMemory::new());
-    look(&place, &world);
+    check_names_once(&place, &world);
     let driver = Driver::new(settings(place.path(), &[WEB]), &world);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
     let ask = |make: fn(String, tokio::sync::oneshot::Sender<Result<String, String>>) -> Request,
@@ -312,11 +312,11 @@ fn an_operator_can_renew_and_revoke() {
     assert!(unknown.expect_err("it is not ours").contains(WEB));
     let renewed = ask(|name, reply| Request::Renew { name, reply }, WEB);
     assert!(renewed.expect("it is ours").contains("ordered now"));
-    look(&place, &world);
+    check_names_once(&place, &world);
     assert_eq!(world.issuer.made.borrow().len(), 2);
     ask(|name, reply| Request::Revoke { name, reply }, WEB).expect("it is ours");
     assert_eq!(world.issuer.revoked.get(), 1);
-    look(&place, &world);
+    check_names_once(&place, &world);
     assert_eq!(world.issuer.made.borrow().len(), 3, "a revoked certificate is replaced");
 }
 
@@ -330,7 +330,7 @@ fn a_record_that_was_set_is_removed_whatever_becomes_of_the_order() {
         let mut settings = settings(place.path(), &["*.example.org"]);
         settings.challenges = vec![ChallengeKind::Dns01];
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
-        runtime.block_on(Driver::new(settings, &world).look(&mut nobody()));
+        runtime.block_on(Driver::new(settings, &world).check_names(&mut no_requests()));
         let host = "_acme-challenge.example.org".to_owned();
         assert_eq!(*world.records.borrow(), [(true, host.clone()), (false, host)], "refused: {refused}");
     }
@@ -339,7 +339,7 @@ fn a_record_that_was_set_is_removed_whatever_becomes_of_the_order() {
 #[test]
 fn a_link_in_the_place_of_a_file_orders_nothing() {
     let (place, world) = (Place::new(), InMemory::new());
-    look(&place, &world);
+    check_names_once(&place, &world);
     let kept = place.stored(NOW);
     world.clock.set(NOW + 70 * DAY);
     for file in ["records/.web.example.org.json.new", "certificates/.web.example.org.pem.new"] {
@@ -347,7 +347,7 @@ fn a_link_in_the_place_of_a_file_orders_nothing() {
     }
     let mut driver = Driver::new(settings(place.path(), &[WEB]), &world);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
-    runtime.block_on(driver.look(&mut nobody()));
+    runtime.block_on(driver.check_names(&mut no_requests()));
     assert_eq!(world.issuer.made.borrow().len(), 1);
     assert_eq!(place.stored(NOW + 70 * DAY), kept);
     let reported = world.reported.borrow()[0].last_error.clone().expect("it is reported");
@@ -385,7 +385,7 @@ fn while_nothing_can_be_written_tries_become_rarer_and_nothing_is_ordered() {
     let mut driver = Driver::new(settings(place.path(), &[WEB]), &world);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
     for failures in 1..=4 {
-        let wait = runtime.block_on(driver.look(&mut nobody()));
+        let wait = runtime.block_on(driver.check_names(&mut no_requests()));
         let reported = world.reported.borrow()[0].clone();
         assert_eq!(reported.failures, failures, "{reported:?}");
         world.clock.set(reported.next_try.max(world.clock.get() + 1));
@@ -394,7 +394,7 @@ fn while_nothing_can_be_written_tries_become_rarer_and_nothing_is_ordered() {
     assert!(world.issuer.made.borrow().is_empty());
     assert!(world.clock.get() > NOW + 7 * 60, "1, 2, 4 and 8 minutes");
     std::fs::remove_dir(&blocked).expect("the folder is ours");
-    runtime.block_on(driver.look(&mut nobody()));
+    runtime.block_on(driver.check_names(&mut no_requests()));
     assert!(place.stored(world.clock.get()).is_some());
     assert_eq!(world.issuer.made.borrow().len(), 1 + 1, "the trial at staging, and the order");
 }

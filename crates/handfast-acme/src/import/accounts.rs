@@ -33,8 +33,8 @@ use crate::model::Settings;
 use crate::store::Store;
 
 /// Largest file that is read, and files of a folder.
-const MOST_BYTES: u64 = 64 << 10;
-const MOST_FILES: usize = 1_000;
+const MAX_FILE_BYTES: u64 = 64 << 10;
+const MAX_FILES: usize = 1_000;
 
 /// An account that was found for an issuer.
 #[derive(Debug)]
@@ -49,7 +49,7 @@ pub struct FoundAccount {
 
 /// Values of an account in one file.
 #[derive(Default)]
-struct Said {
+struct AccountValues {
     url: Option<String>,
     key: Option<AccountKey>,
 }
@@ -101,7 +101,7 @@ impl FoundAccount {
 /// The accounts of a folder: file, URL and key.
 fn pairs(folder: &Path) -> Vec<(PathBuf, String, AccountKey)> {
     let (mut urls, mut keys, mut pairs) = (Vec::new(), Vec::new(), Vec::new());
-    for (file, Said { url, key }) in said(folder) {
+    for (file, AccountValues { url, key }) in account_values(folder) {
         match (url, key) {
             (Some(url), Some(key)) => pairs.push((file, url, key)),
             (Some(url), None) => urls.push((file, url)),
@@ -110,8 +110,8 @@ fn pairs(folder: &Path) -> Vec<(PathBuf, String, AccountKey)> {
         }
     }
     if !urls.is_empty() && keys.is_empty() {
-        let below = said(&folder.join("keys")).into_iter();
-        keys.extend(below.filter_map(|(file, said)| Some((file, said.key?))));
+        let below = account_values(&folder.join("keys")).into_iter();
+        keys.extend(below.filter_map(|(file, values)| Some((file, values.key?))));
     }
     let is_only = urls.len() == 1 && keys.len() == 1;
     for (file, url) in urls {
@@ -123,18 +123,18 @@ fn pairs(folder: &Path) -> Vec<(PathBuf, String, AccountKey)> {
     pairs
 }
 
-fn said(folder: &Path) -> Vec<(PathBuf, Said)> {
+fn account_values(folder: &Path) -> Vec<(PathBuf, AccountValues)> {
     let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
-    let mut files: Vec<_> = entries.flatten().map(|entry| entry.path()).take(MOST_FILES).collect();
+    let mut files: Vec<_> = entries.flatten().map(|entry| entry.path()).take(MAX_FILES).collect();
     files.sort();
     files.into_iter().filter_map(|file| Some((file.clone(), of_text(&text(&file)?)))).collect()
 }
 
 fn text(file: &Path) -> Option<String> {
-    read_text(file, MOST_BYTES).ok().map(|text| text.to_string())
+    read_text(file, MAX_FILE_BYTES).ok().map(|text| text.to_string())
 }
 
-fn of_text(text: &str) -> Said {
+fn of_text(text: &str) -> AccountValues {
     if let Ok(value) = serde_json::from_str::<Value>(text) {
         return of_json(&value);
     }
@@ -143,13 +143,13 @@ fn of_text(text: &str) -> Said {
     // A key beside a certificate is not an account's.
     let is_key_alone = !text.contains("BEGIN CERTIFICATE");
     let key = PrivateKeyDer::from_pem_slice(text.as_bytes()).ok().filter(|_| is_key_alone);
-    Said {
+    AccountValues {
         url: text.lines().find_map(line),
         key: key.and_then(|key| AccountKey::from_der(key.secret_der()).ok()),
     }
 }
 
-fn of_json(value: &Value) -> Said {
+fn of_json(value: &Value) -> AccountValues {
     let text = |path: &str| value.pointer(path).and_then(Value::as_str).map(str::to_owned);
     let decoded = |path: &str| BASE64URL_NOPAD.decode(text(path)?.trim_end_matches('=').as_bytes()).ok();
     let url = ["/uri", "/registration/uri", "/location", "/account/id", "/url"].into_iter().find_map(text);
@@ -159,7 +159,7 @@ fn of_json(value: &Value) -> Said {
         _ => decoded("/account/key_pkcs8").or_else(|| decoded("/own_key")),
     };
     let key = der.and_then(|der| AccountKey::from_der(&der).ok());
-    Said { url: url.filter(|url| url.starts_with("https://")), key }
+    AccountValues { url: url.filter(|url| url.starts_with("https://")), key }
 }
 
 /// RSAPrivateKey (RFC 8017 §A.1.2) of a JWK (RFC 7518 §6.3.2).

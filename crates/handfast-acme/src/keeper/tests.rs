@@ -24,13 +24,13 @@ impl Place {
     }
 }
 
-fn ask(keeper: &Keeper, request: &KeyRequest) -> Result<String, String> {
+fn send_request(keeper: &Keeper, request: &KeyRequest) -> Result<String, String> {
     let answer = keeper.answer(&serde_json::to_vec(request).expect("JSON"));
     answer.map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
 }
 
 fn make(keeper: &Keeper, name: &str, keeps: Option<&str>) -> Result<String, String> {
-    ask(keeper, &KeyRequest::Make { name: name.to_owned(), keeps: keeps.map(str::to_owned) })
+    send_request(keeper, &KeyRequest::Make { name: name.to_owned(), keeps: keeps.map(str::to_owned) })
 }
 
 #[test]
@@ -44,10 +44,10 @@ fn the_key_in_use_stays_and_what_failed_orders_left_goes() {
     }
     assert_eq!(place.files().len(), 3, "{:?}", place.files());
     assert!(place.files().contains(&format!("a.example.org~{used}.pem")));
-    for _ in 0..3 * MOST_OF_A_NAME {
+    for _ in 0..3 * MAX_KEYS_PER_NAME {
         make(&keeper, "a.example.org", None).expect("it is made");
     }
-    assert!(place.files().len() <= MOST_OF_A_NAME + 1, "{}", place.files().len());
+    assert!(place.files().len() <= MAX_KEYS_PER_NAME + 1, "{}", place.files().len());
 }
 
 #[test]
@@ -77,10 +77,11 @@ fn no_request_leads_out_of_the_folder() {
         ["../../etc/passwd", "", "00000000000000000000000000000000/", "0000000000000000000000000000000G"]
     {
         let request = KeyRequest::Csr { name: "a.example.org".to_owned(), id: id.to_owned() };
-        assert!(ask(&keeper, &request).is_err_and(|why| why.contains("no ID")), "{id}");
+        assert!(send_request(&keeper, &request).is_err_and(|why| why.contains("no ID")), "{id}");
         assert!(make(&keeper, "a.example.org", Some(id)).is_err(), "{id}");
     }
-    let account = |directory: &str| ask(&keeper, &KeyRequest::Account { directory: directory.to_owned() });
+    let account =
+        |directory: &str| send_request(&keeper, &KeyRequest::Account { directory: directory.to_owned() });
     account("https://ca.example/../../dir").expect("it is one name");
     assert!(account("").is_err() && account(&"a".repeat(300)).is_err());
     // A link in the place of a file is not followed.
@@ -101,7 +102,7 @@ fn an_account_has_one_key_which_no_reader_of_certificates_finds() {
     let place = Place::new();
     let keeper = place.keeper();
     let sign = |header: &str| {
-        ask(
+        send_request(
             &keeper,
             &KeyRequest::Sign {
                 directory: "https://ca.example/dir".to_owned(),
@@ -112,18 +113,18 @@ fn an_account_has_one_key_which_no_reader_of_certificates_finds() {
     };
     let header = r#"{"alg":"ES256","kid":"k","nonce":"n","url":"u"}"#;
     assert!(sign(header).is_err(), "no key is made to sign");
-    let ask_account =
-        || ask(&keeper, &KeyRequest::Account { directory: "https://ca.example/dir".to_owned() });
-    let jwk = ask_account().expect("it is made");
-    assert_eq!(ask_account(), Ok(jwk));
+    let account_request =
+        || send_request(&keeper, &KeyRequest::Account { directory: "https://ca.example/dir".to_owned() });
+    let jwk = account_request().expect("it is made");
+    assert_eq!(account_request(), Ok(jwk));
     sign(header).expect("it is there");
     let held = handfast_tls::apart::Held::default();
     for file in place.files() {
-        held.look(&place.0.path().join(file));
+        held.inspect(&place.0.path().join(file));
     }
     assert_eq!(held.count(), 0, "a key that the request to read loads signs anything");
-    for number in 0..2 * MOST_ACCOUNTS {
-        let _ = ask(&keeper, &KeyRequest::Account { directory: number.to_string() });
+    for number in 0..2 * MAX_ACCOUNTS {
+        let _ = send_request(&keeper, &KeyRequest::Account { directory: number.to_string() });
     }
-    assert_eq!(place.files().len(), MOST_ACCOUNTS);
+    assert_eq!(place.files().len(), MAX_ACCOUNTS);
 }

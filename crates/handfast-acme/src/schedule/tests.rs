@@ -74,8 +74,8 @@ fn a_moment_is_chosen_once_for_each_window() {
 fn pauses_grow_from_a_minute_to_six_hours() {
     let pauses: Vec<i64> = (1..12).map(|failures| backoff(failures, 0.0)).collect();
     assert_eq!(pauses[..9], [60, 120, 240, 480, 960, 1_920, 3_840, 7_680, 15_360]);
-    assert!(pauses[9..].iter().all(|pause| *pause == LONGEST_BACKOFF));
-    assert_eq!(backoff(u32::MAX, f64::NAN), LONGEST_BACKOFF);
+    assert!(pauses[9..].iter().all(|pause| *pause == MAX_BACKOFF_SECONDS));
+    assert_eq!(backoff(u32::MAX, f64::NAN), MAX_BACKOFF_SECONDS);
     assert_eq!(backoff(1, 1.0), 66);
 }
 
@@ -100,7 +100,7 @@ fn after_a_failure_staging_is_first_and_then_the_next_issuer() {
     );
     record.failed("no", None, second, 0.0);
     record.failed("no", None, second, 0.0);
-    let decision = decide(&facts(None, &record), second + LONGEST_BACKOFF);
+    let decision = decide(&facts(None, &record), second + MAX_BACKOFF_SECONDS);
     assert_eq!(decision, Decision::Order { issuer: 0, at_staging: true }, "and the first again");
 }
 

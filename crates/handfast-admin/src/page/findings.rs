@@ -30,7 +30,7 @@ const STAPLE_SOON: Duration = Duration::from_secs(86_400);
 const CLOCKS_DIFFER: f64 = 30.0;
 
 /// Findings that are open on the page; with many backends there may be hundreds.
-const MOST: usize = 12;
+const MAX_OPEN_FINDINGS: usize = 12;
 
 mod requests;
 
@@ -62,7 +62,7 @@ pub(super) fn attention(status: &Status) -> Markup {
             ul { @for (urgency, sentence) in findings { li class=(urgency.class()) { (sentence) } } }
         }
     };
-    let (first, others) = findings.split_at(findings.len().min(MOST));
+    let (first, others) = findings.split_at(findings.len().min(MAX_OPEN_FINDINGS));
     let content = html! {
         (list(first))
         @if !others.is_empty() { (details(&format!("{} more", others.len()), &list(others))) }

@@ -261,7 +261,7 @@ pub(super) fn caches(status: &Status) -> Markup {
     let mut table =
         Table::new("Caches", "Service|Objects|On the disk|Served from it|Of backends|Not asked|Evicted|Disk");
     for cache in &status.measured.caches {
-        let (served, asked, all) = (cache.served(), cache.of_backends(), cache.all_requests());
+        let (served, requested, all) = (cache.served(), cache.of_backends(), cache.all_requests());
         let mean = |operation: &str| {
             let (number, time) = cache.disk.get(operation).copied().unwrap_or_default();
             (number > 0).then(|| format!("{operation} {}", seconds(time / number as f64)))
@@ -272,8 +272,8 @@ pub(super) fn caches(status: &Status) -> Markup {
             html! { (count(cache.objects)) },
             with_small(&bytes(cache.disk_bytes), &format!("of {}", bytes(cache.disk_bytes_limit))),
             with_small(&count(served), &share_of(served, all)),
-            with_small(&count(asked), &format!("{} confirmed", count(cache.confirmed))),
-            html! { (count(all - served - asked)) },
+            with_small(&count(requested), &format!("{} confirmed", count(cache.confirmed))),
+            html! { (count(all - served - requested)) },
             with_small(
                 &count(cache.changed("evicted")),
                 &format!("{} purged", count(cache.changed("purged"))),

@@ -54,7 +54,7 @@ fn text_of(page: &str) -> String {
 }
 
 #[test]
-fn the_page_says_what_matters() {
+fn the_page_shows_what_matters() {
     let text = text_of(&page(&status(), None));
     for expected in [
         "ready",
@@ -183,7 +183,7 @@ fn the_page_fetches_and_runs_nothing() {
 }
 
 #[test]
-fn where_private_keys_are_is_told() {
+fn where_private_keys_are_is_reported() {
     let mut status = status();
     let keys = |answers, restarts| Some(KeyProcessSnapshot { answers, restarts });
     for (process, expected) in [

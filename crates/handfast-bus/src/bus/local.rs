@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::sync::broadcast;
-use tokio::time::timeout;
 
 use super::{Bus, Fault, Feed, Later, Message, QUEUE};
 
@@ -47,16 +46,16 @@ impl Bus for Local {
         &'a self,
         subject: &'a str,
         payload: Bytes,
-        patience: Duration,
+        timeout: Duration,
     ) -> Later<'a, Result<Bytes, Fault>> {
         Box::pin(async move {
             let inbox = format!("inbox.{}", self.inboxes.fetch_add(1, Ordering::Relaxed));
             let mut answers = Feed::Local { pattern: inbox.clone(), from: self.ring.subscribe() };
             self.send(subject, Some(inbox), payload)?;
-            match timeout(patience, answers.next()).await {
+            match tokio::time::timeout(timeout, answers.next()).await {
                 Ok(Some(message)) => Ok(message.payload),
                 Ok(None) => Err(Fault::Gone("it has ended".into())),
-                Err(_) => Err(Fault::Late(patience)),
+                Err(_) => Err(Fault::Late(timeout)),
             }
         })
     }
@@ -70,7 +69,7 @@ impl Bus for Local {
         LIMIT
     }
 
-    fn stands(&self) -> bool {
+    fn is_connected(&self) -> bool {
         true
     }
 
@@ -94,8 +93,8 @@ impl Bus for Local {
 /// Returns true if a subject matches a pattern: `*` matches one token, `>` at the end one or more.
 pub(super) fn fits(pattern: &str, subject: &str) -> bool {
     let mut tokens = subject.split('.');
-    for wanted in pattern.split('.') {
-        match (wanted, tokens.next()) {
+    for required in pattern.split('.') {
+        match (required, tokens.next()) {
             (">", Some(_)) => return true,
             ("*", Some(_)) => {}
             (wanted, Some(token)) if wanted == token => {}
@@ -120,8 +119,8 @@ mod tests {
     async fn a_question_is_answered_once_and_silence_has_an_end() {
         let bus = Local::default();
         let mut questions = bus.subscribe("q.*").await.unwrap();
-        let patience = Duration::from_secs(5);
-        let (answer, ()) = tokio::join!(bus.request("q.1", Bytes::from_static(b"?"), patience), async {
+        let timeout = Duration::from_secs(5);
+        let (answer, ()) = tokio::join!(bus.request("q.1", Bytes::from_static(b"?"), timeout), async {
             let message = questions.next().await.unwrap();
             bus.publish(&message.reply.unwrap(), Bytes::from_static(b"!")).await.unwrap();
         });

@@ -26,9 +26,9 @@ const SENDING: Duration = Duration::from_secs(1);
 /// The interval of pings to the server; two missing answers end the connection.
 const PING: Duration = Duration::from_secs(1);
 /// Longest pause between two attempts to connect again.
-const LONGEST_PAUSE: Duration = Duration::from_secs(4);
+const MAX_RECONNECT_PAUSE: Duration = Duration::from_secs(4);
 /// Bytes of the file with the authorities.
-const MOST_CA_BYTES: u64 = 4 << 20;
+const MAX_CA_BYTES: u64 = 4 << 20;
 /// Complaints of the server that wait to be read; more are dropped, they are in the log.
 const COMPLAINTS: usize = 64;
 
@@ -40,7 +40,7 @@ pub(crate) struct Nats {
 }
 
 /// The settings of a connection.
-pub(crate) struct Wish<'a> {
+pub(crate) struct ConnectionSettings<'a> {
     /// The server.
     pub(crate) address: &'a BusAddress,
     /// The same, parsed.
@@ -66,18 +66,20 @@ impl Nats {
     /// Connects. The second part of the answer are the server's complaints, as they come.
     ///
     /// **Errors**: the server is unreachable, its certificate is not trusted, or it rejects this user.
-    pub(crate) async fn connect(wish: Wish<'_>) -> Result<(Arc<Self>, mpsc::Receiver<String>), Refusal> {
-        let place = place(&wish.server);
+    pub(crate) async fn connect(
+        settings: ConnectionSettings<'_>,
+    ) -> Result<(Arc<Self>, mpsc::Receiver<String>), Refusal> {
+        let place = place(&settings.server);
         let (complain, complaints) = mpsc::channel(COMPLAINTS);
         let (connection, connected) = watch::channel(true);
         let connection = Arc::new(connection);
         let mut options = ConnectOptions::new()
-            .name(wish.name)
-            .custom_inbox_prefix(wish.inbox)
+            .name(settings.name)
+            .custom_inbox_prefix(settings.inbox)
             .connection_timeout(CONNECTING)
             .ping_interval(PING)
             .subscription_capacity(QUEUE)
-            .require_tls(wish.insist_on_tls)
+            .require_tls(settings.insist_on_tls)
             // Other servers in the server's list were not checked.
             .ignore_discovered_servers()
             .reconnect_delay_callback(pause)
@@ -85,29 +87,29 @@ impl Nats {
                 let (complain, connection) = (complain.clone(), Arc::clone(&connection));
                 async move { log(&event, &complain, &connection) }
             });
-        if wish.address.tls_first {
+        if settings.address.tls_first {
             options = options.tls_first();
         }
-        if let Some(ca) = &wish.address.ca {
+        if let Some(ca) = &settings.address.ca {
             check_ca(ca)?;
             options = options.add_root_certificates(ca.clone());
         }
-        if let Some((user, password)) = wish.user {
+        if let Some((user, password)) = settings.user {
             options = options.user_and_password(user, password);
         }
         let failed = |what: String| Refusal::failed(format!("connect to the bus {place}: {what}"));
-        let connecting = timeout(CONNECTING + CONNECTING, options.connect(wish.server)).await;
+        let connecting = timeout(CONNECTING + CONNECTING, options.connect(settings.server)).await;
         let client =
             connecting.map_err(|_| failed("no answer in time".into()))?.map_err(|error| {
                 match error.kind() {
                     ConnectErrorKind::AuthorizationViolation | ConnectErrorKind::Authentication => {
                         failed("the server rejected this user and password".into()).hint(format!(
                             "give the file that `{}` wrote, or the user in the URL",
-                            wish.address.purpose.command()
+                            settings.address.purpose.command()
                         ))
                     }
-                    ConnectErrorKind::Tls | ConnectErrorKind::Io if wish.address.tls_first => {
-                        let setting = wish.address.purpose.tls_first();
+                    ConnectErrorKind::Tls | ConnectErrorKind::Io if settings.address.tls_first => {
+                        let setting = settings.address.purpose.tls_first();
                         failed(with_source(&error))
                             .hint(format!("if the server has no `handshake_first: true`, remove {setting}"))
                     }
@@ -137,7 +139,7 @@ impl Nats {
 fn check_ca(file: &Path) -> Result<(), Refusal> {
     let failed =
         |what: String| Refusal::wrong_use(format!("read the authorities in {}: {what}", file.display()));
-    let pem = read(file, MOST_CA_BYTES).map_err(|error| failed(error.to_string()))?;
+    let pem = read(file, MAX_CA_BYTES).map_err(|error| failed(error.to_string()))?;
     let verification = Verification::Roots(pem.to_vec());
     let settings = ClientSettings { verification, ..ClientSettings::default() };
     TlsClient::new(&settings, "bus").map(drop).map_err(|error| failed(error.to_string()))
@@ -150,7 +152,7 @@ fn pause(attempts: usize) -> Duration {
     if attempts < 2 {
         return Duration::ZERO;
     }
-    (Duration::from_millis(100) * 2u32.pow(doublings)).min(LONGEST_PAUSE)
+    (Duration::from_millis(100) * 2u32.pow(doublings)).min(MAX_RECONNECT_PAUSE)
 }
 
 /// The error of a connection, with the cause that the library keeps separately.
@@ -199,16 +201,16 @@ impl Bus for Nats {
         &'a self,
         subject: &'a str,
         payload: Bytes,
-        patience: Duration,
+        timeout: Duration,
     ) -> Later<'a, Result<Bytes, Fault>> {
         Box::pin(async move {
             let length = payload.len();
             let request = async_nats::Request::new().payload(payload).timeout(None);
-            match timeout(patience, self.client.send_request(subject.to_owned(), request)).await {
+            match tokio::time::timeout(timeout, self.client.send_request(subject.to_owned(), request)).await {
                 Ok(Ok(message)) => Ok(message.payload),
-                Ok(Err(error)) if error.kind() == RequestErrorKind::NoResponders => Err(Fault::Nobody),
+                Ok(Err(error)) if error.kind() == RequestErrorKind::NoResponders => Err(Fault::NoSubscriber),
                 Ok(Err(error)) => Err(self.fault(error, length)),
-                Err(_) => Err(Fault::Late(patience)),
+                Err(_) => Err(Fault::Late(timeout)),
             }
         })
     }
@@ -227,7 +229,7 @@ impl Bus for Nats {
         self.client.max_payload()
     }
 
-    fn stands(&self) -> bool {
+    fn is_connected(&self) -> bool {
         *self.connected.borrow()
     }
 
@@ -261,7 +263,7 @@ mod tests {
         assert_eq!(pause(1), Duration::ZERO);
         assert_eq!(pause(2), Duration::from_millis(100));
         assert_eq!(pause(5), Duration::from_millis(800));
-        assert_eq!(pause(usize::MAX), LONGEST_PAUSE);
+        assert_eq!(pause(usize::MAX), MAX_RECONNECT_PAUSE);
     }
 
     #[test]

@@ -38,11 +38,11 @@ fn comma(value: &[u8]) -> usize {
 
 /// Digits and nothing else. Too large numbers become 2³¹ (RFC 9111 §1.2.2).
 pub(crate) fn seconds(text: &[u8]) -> Option<u64> {
-    const MOST: u64 = 1 << 31;
+    const MAX_SECONDS: u64 = 1 << 31;
     if text.is_empty() || !text.iter().all(u8::is_ascii_digit) {
         return None;
     }
-    Some(text.iter().fold(0, |number: u64, digit| (number * 10 + u64::from(digit - b'0')).min(MOST)))
+    Some(text.iter().fold(0, |number: u64, digit| (number * 10 + u64::from(digit - b'0')).min(MAX_SECONDS)))
 }
 
 /// A date in one of the three forms of RFC 9110 §5.6.7, as seconds since 1970. As RFC 9111 §4.2 asks for, upper and lower case are the same

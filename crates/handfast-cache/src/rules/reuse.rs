@@ -116,18 +116,18 @@ impl Stored {
             return Verdict::Stale;
         }
         let age = self.age(now_ms);
-        let asked =
+        let requested =
             if policy.honours_requests { Directives::of_request(request) } else { Directives::default() };
-        let is_too_old = asked.max_age.is_some_and(|most| most == 0 || age > most);
+        let is_too_old = requested.max_age.is_some_and(|most| most == 0 || age > most);
         let fresh_for = self.lifetime.saturating_sub(age);
-        if asked.no_cache || is_too_old || asked.min_fresh.is_some_and(|least| fresh_for < least) {
+        if requested.no_cache || is_too_old || requested.min_fresh.is_some_and(|least| fresh_for < least) {
             return Verdict::Refused;
         }
         if self.lifetime > age {
             return Verdict::Fresh;
         }
         let stale_for = age - self.lifetime;
-        if !self.must_revalidate && asked.max_stale.is_some_and(|most| stale_for <= most) {
+        if !self.must_revalidate && requested.max_stale.is_some_and(|most| stale_for <= most) {
             return Verdict::Fresh;
         }
         if stale_for < self.stale_while_revalidated(policy) {
@@ -152,12 +152,13 @@ impl Stored {
         if self.is_never_stale() || is_error(self.status) {
             return false;
         }
-        let asked = policy.honours_requests.then(|| Directives::of_request(request).stale_if_error).flatten();
+        let requested =
+            policy.honours_requests.then(|| Directives::of_request(request).stale_if_error).flatten();
         let otherwise = match failure {
             OriginFailure::Status => policy.stale_if_error,
             OriginFailure::Unreachable => policy.stale_if_error.max(policy.stale_if_unreachable),
         };
-        let limit = self.if_stale(self.stale_if_error, otherwise).max(asked.unwrap_or(0));
+        let limit = self.if_stale(self.stale_if_error, otherwise).max(requested.unwrap_or(0));
         self.lifetime.saturating_add(limit) > self.age(now_ms)
     }
 
@@ -171,8 +172,8 @@ impl Stored {
         if is_error(self.status) { 0 } else { self.if_stale(self.stale_if_error, policy.stale_if_error) }
     }
 
-    fn if_stale(&self, said: Option<u64>, otherwise: u64) -> u64 {
-        if self.is_never_stale() { 0 } else { said.unwrap_or(otherwise) }
+    fn if_stale(&self, seconds: Option<u64>, otherwise: u64) -> u64 {
+        if self.is_never_stale() { 0 } else { seconds.unwrap_or(otherwise) }
     }
 
     /// Returns true if the response forbids serving it stale (RFC 9111 §4.2.4).

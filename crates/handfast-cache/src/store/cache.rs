@@ -150,7 +150,7 @@ impl Cache {
             return Some(Bypass::Released);
         }
         let is_busy = self.shared.pool.waiting_reads() >= self.shared.settings.queue.max(1);
-        (is_busy || self.shared.trouble.is_paused()).then_some(Bypass::Paused)
+        (is_busy || self.shared.error.is_paused()).then_some(Bypass::Paused)
     }
 
     fn judge(&self, hit: Hit, only_if_cached: bool) -> Lookup {
@@ -184,16 +184,16 @@ impl Cache {
         }
     }
 
-    /// Begins to fetch what a lookup did not find or found stale. `may_wait` is whether the response to an earlier request will do: not if this
-    /// one demands the origin ([`Forwarded::Request`]), and not after [`Followed::LookAgain`](super::filler::Followed::LookAgain). To be called
-    /// directly after the lookup: an object that is stored between both is fetched a second time.
-    pub fn begin(&self, key: &Key, request: &RequestHead<'_>, may_wait: bool) -> Begin {
+    /// Begins to fetch what a lookup did not find or found stale. `can_wait`: the response to an earlier request will do, so this one does
+    /// not demand the origin ([`Forwarded::Request`]) and does not follow [`Followed::Repeat`](super::filler::Followed::Repeat). To be
+    /// called directly after the lookup: an object that is stored between both is fetched a second time.
+    pub fn begin(&self, key: &Key, request: &RequestHead<'_>, can_wait: bool) -> Begin {
         if request.method != Method::GET || self.shared.is_released.load(Ordering::Relaxed) {
             return Begin::Alone;
         }
         let shared = &self.shared;
         let new = || Fill::new(key.clone(), shared.new_id(), shared.settings.pending);
-        match shared.index.join(key, request, may_wait, new) {
+        match shared.index.join(key, request, can_wait, new) {
             Role::Alone => Begin::Alone,
             Role::Follower(fill) => Begin::Follow(Follower::new(Arc::clone(shared), fill)),
             Role::Filler(fill) => {
@@ -204,7 +204,7 @@ impl Cache {
     }
 
     /// The origin confirmed what is stored (304): it is updated, and the answer is for the client whose request it was. Then end the fill with
-    /// [`Filler::look_again`].
+    /// [`Filler::restart_followers`].
     pub fn unchanged(
         &self,
         hit: &Hit,
@@ -318,7 +318,7 @@ impl Cache {
 
     /// Returns the reason why the cache does not work, for an operator; `None` if it does.
     pub fn problem(&self) -> Option<String> {
-        self.shared.trouble.problem()
+        self.shared.error.problem()
     }
 
     pub(crate) const fn shared(&self) -> &Arc<Shared> {

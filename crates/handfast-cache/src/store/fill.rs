@@ -20,7 +20,7 @@ use super::folder::FileId;
 use super::lock::{Lock, locked};
 
 /// Most pieces that wait for the disk, however small.
-const MOST_PIECES: usize = 1024;
+const MAX_QUEUED_PIECES: usize = 1024;
 
 /// State of the response.
 #[derive(Clone, Debug)]
@@ -28,18 +28,18 @@ pub(crate) enum Head {
     /// Nothing yet.
     Unknown,
     /// It is being stored.
-    Known(Arc<Known>),
+    Known(Arc<StoredHead>),
     /// It is not stored: each request goes on alone.
     Alone,
     /// The stored response was confirmed or is gone: look again.
-    LookAgain,
+    Repeat,
     /// There was no response.
     Failed,
 }
 
 /// The head of a response that is being stored.
 #[derive(Debug)]
-pub(crate) struct Known {
+pub(crate) struct StoredHead {
     pub(crate) stored: Arc<Stored>,
     /// The announced length.
     pub(crate) length: Option<u64>,
@@ -92,7 +92,7 @@ pub(crate) enum Next {
     /// Write these from here.
     Write(u64, Vec<Arc<[u8]>>),
     /// All is written: make an object of it.
-    Commit(Arc<Known>),
+    Commit(Arc<StoredHead>),
     /// Nothing now.
     Nothing,
     /// Remove what was written.
@@ -203,7 +203,7 @@ impl Fill {
     }
 
     /// Head and size, if all content was received and it will be an object soon.
-    pub(crate) fn complete(&self) -> Option<(Arc<Known>, u64)> {
+    pub(crate) fn complete(&self) -> Option<(Arc<StoredHead>, u64)> {
         let state = locked(&self.state);
         match &state.head {
             Head::Known(known)
@@ -236,7 +236,7 @@ impl Fill {
             return Poll::Ready((false, true));
         }
         let kept = if state.is_stored { state.written } else { state.needed().max(state.base) };
-        if state.received - kept >= self.pending || state.pieces.len() >= MOST_PIECES {
+        if state.received - kept >= self.pending || state.pieces.len() >= MAX_QUEUED_PIECES {
             state.filler = Some(waker.clone());
             return Poll::Pending;
         }

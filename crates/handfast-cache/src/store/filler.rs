@@ -12,7 +12,7 @@ use crate::rules::policy::Policy;
 use crate::rules::reuse::{Verdict, is_error};
 use crate::rules::stored::{NotStored, Stored, Times};
 
-use super::fill::{Fill, Head, Known};
+use super::fill::{Fill, Head, StoredHead};
 use super::hit::Hit;
 use super::reader::Source;
 use super::shared::Shared;
@@ -76,7 +76,7 @@ impl Filler {
             }
         };
         let is_shareable = stored.is_shareable(policy);
-        let known = Known { stored: Arc::clone(&stored), length, is_shareable };
+        let known = StoredHead { stored: Arc::clone(&stored), length, is_shareable };
         self.fill.set_head(Head::Known(Arc::new(known)), limit);
         let own_head = stored.own_head(response);
         Ok(Hit {
@@ -125,8 +125,8 @@ impl Filler {
     }
 
     /// Marks the stored response as updated or removed: followers look it up again.
-    pub fn look_again(mut self) {
-        self.fill.set_head(Head::LookAgain, 0);
+    pub fn restart_followers(mut self) {
+        self.fill.set_head(Head::Repeat, 0);
         self.finish(false);
     }
 
@@ -172,7 +172,7 @@ pub enum Followed {
     /// Its response is for this request too; the content comes as it arrives.
     Hit(Hit),
     /// Look up again: what was stored may be fresh now. If it is not, begin without waiting, because each request may have to validate it.
-    LookAgain,
+    Repeat,
     /// Its response is for other requests (`Vary`). Look up again, and wait once more: of several requests for this variant one fetches it.
     OtherVariant,
     /// Its response is for its client only: forward this request.
@@ -191,7 +191,7 @@ impl Follower {
     pub fn poll(&mut self, request: &RequestHead<'_>, waker: &Waker) -> Poll<Followed> {
         Poll::Ready(match ready!(self.fill.poll_head(waker)) {
             Head::Known(known) if !known.is_shareable => Followed::Alone,
-            Head::Known(_) if self.fill.is_purged() => Followed::LookAgain,
+            Head::Known(_) if self.fill.is_purged() => Followed::Repeat,
             Head::Known(known) if !known.stored.selection.fits(request) => Followed::OtherVariant,
             Head::Known(known) => {
                 self.shared.counters.coalesced.add(1);
@@ -204,7 +204,7 @@ impl Follower {
                     own_head: None,
                 })
             }
-            Head::LookAgain => Followed::LookAgain,
+            Head::Repeat => Followed::Repeat,
             Head::Alone => Followed::Alone,
             Head::Failed | Head::Unknown => Followed::Failed,
         })

@@ -121,10 +121,10 @@ impl Folder {
     /// Reads a head.
     pub(crate) fn read_head(&self, id: FileId) -> io::Result<Vec<u8>> {
         // A head is at most 1 MiB, and the checksums of 1 TiB take 64 MiB.
-        const MOST: u64 = 1 << 27;
+        const MAX_BYTES: u64 = 1 << 27;
         let fd = self.open_file(id, Part::Head)?;
         let size = size(&fd)?;
-        if size > MOST {
+        if size > MAX_BYTES {
             return Err(io::Error::other("the head of a cached object is too large"));
         }
         let mut text = vec![0; usize::try_from(size).unwrap_or(0)];

@@ -79,7 +79,7 @@ impl HeadFile {
             *number = u64::from_le_bytes(*reader.chunk::<8>()?);
         }
         let [size, received_ms, initial_age, lifetime, stale_while_revalidate, stale_if_error] = numbers;
-        let is_said = |seconds: &u64| *seconds != NOT_SAID;
+        let is_stated = |seconds: &u64| *seconds != NOT_SAID;
         let [flags] = *reader.chunk::<1>()?;
         let key = Key::from_text(reader.bytes()?);
         let head = reader.bytes()?.to_vec();
@@ -100,8 +100,8 @@ impl HeadFile {
             received_ms,
             initial_age,
             lifetime,
-            stale_while_revalidate: Some(stale_while_revalidate).filter(is_said),
-            stale_if_error: Some(stale_if_error).filter(is_said),
+            stale_while_revalidate: Some(stale_while_revalidate).filter(is_stated),
+            stale_if_error: Some(stale_if_error).filter(is_stated),
             no_cache: flags & NO_CACHE != 0,
             must_revalidate: flags & MUST_REVALIDATE != 0,
             selection,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use handfast_wire::http1::RequestHead;
 
-use crate::rules::answer::Answer;
+use crate::rules::cached_response::CachedResponse;
 use crate::rules::reuse::Verdict;
 use crate::rules::stored::Stored;
 
@@ -38,12 +38,12 @@ impl Hit {
     }
 
     /// Returns the response for the client; `request` is the one that it was looked up for.
-    pub fn answer(&self, request: &RequestHead<'_>, now_ms: u64) -> Answer {
+    pub fn answer(&self, request: &RequestHead<'_>, now_ms: u64) -> CachedResponse {
         let head = self.own_head.as_deref().unwrap_or(&self.stored.head);
         self.stored.answer_with(head, request, self.size, now_ms)
     }
 
-    /// Reads the content of its [`Answer`].
+    /// Reads the content of its [`CachedResponse`].
     pub fn reader(&self, content: Range<u64>) -> Reader {
         Reader::new(Arc::clone(&self.shared), self.source.clone(), content)
     }

@@ -14,7 +14,7 @@ use crate::rules::key::Key;
 use crate::rules::stored::Stored;
 use crate::rules::vary::Selection;
 
-use super::fill::{Fill, Head, Known};
+use super::fill::{Fill, Head, StoredHead};
 use super::folder::FileId;
 use super::lock::{Lock, locked};
 
@@ -62,12 +62,12 @@ impl Entry {
 #[derive(Debug, Default)]
 struct Shard {
     entries: HashMap<Key, Entry>,
-    /// Keys whose `alone_until_ms` is set, oldest first; at most [`MOST_ALONE`].
+    /// Keys whose `alone_until_ms` is set, oldest first; at most [`MAX_UNSTORABLE`].
     alone: std::collections::VecDeque<Key>,
 }
 
 /// Maximum number of URLs of a part that are remembered as not storable.
-const MOST_ALONE: usize = 256;
+const MAX_UNSTORABLE: usize = 256;
 const SHARDS: usize = 256;
 
 /// Entry found for a key.
@@ -75,7 +75,7 @@ const SHARDS: usize = 256;
 pub(crate) enum Found {
     Object(Arc<Object>),
     /// An object that is not on the disk yet: all of it was received. Its size comes last.
-    Complete(Arc<Fill>, Arc<Known>, u64),
+    Complete(Arc<Fill>, Arc<StoredHead>, u64),
     /// Only for other requests.
     OtherVariants,
     Nothing,
@@ -138,7 +138,7 @@ impl Index {
         &self,
         key: &Key,
         request: &RequestHead<'_>,
-        may_wait: bool,
+        can_wait: bool,
         new: impl FnOnce() -> Fill,
     ) -> Role {
         let mut shard = locked(self.shard(key));
@@ -146,10 +146,10 @@ impl Index {
         for fill in &entry.fills {
             match fill.head() {
                 _ if fill.is_purged() => {}
-                Head::Unknown if may_wait => return Role::Follower(Arc::clone(fill)),
+                Head::Unknown if can_wait => return Role::Follower(Arc::clone(fill)),
                 Head::Unknown => return Role::Alone,
                 Head::Known(known)
-                    if may_wait && known.is_shareable && known.stored.selection.fits(request) =>
+                    if can_wait && known.is_shareable && known.stored.selection.fits(request) =>
                 {
                     return Role::Follower(Arc::clone(fill));
                 }
@@ -182,7 +182,7 @@ impl Index {
         if is_new {
             shard.alone.push_back(key.clone());
         }
-        while shard.alone.len() > MOST_ALONE {
+        while shard.alone.len() > MAX_UNSTORABLE {
             let Some(oldest) = shard.alone.pop_front() else { break };
             if let Some(entry) = shard.entries.get_mut(&oldest) {
                 entry.alone_until_ms = 0;

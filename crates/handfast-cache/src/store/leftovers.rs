@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use super::folder::{FileId, Part};
 
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
-const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+const MAX_PAUSE: Duration = Duration::from_secs(60);
 
 /// The number that they have, and which.
 pub(crate) type Files = (FileId, &'static [Part]);
@@ -64,7 +64,7 @@ impl Leftovers {
     /// They were tried, and these are deleted: the bytes that they took. The next pause is twice as long.
     pub(crate) fn tried(&mut self, deleted: &[Files]) -> u64 {
         let freed = deleted.iter().filter_map(|files| self.files.remove(files)).sum();
-        self.pause = if self.files.is_empty() { FIRST_PAUSE } else { (self.pause * 2).min(LONGEST_PAUSE) };
+        self.pause = if self.files.is_empty() { FIRST_PAUSE } else { (self.pause * 2).min(MAX_PAUSE) };
         self.next = (!self.files.is_empty()).then(|| Instant::now() + self.pause);
         freed
     }

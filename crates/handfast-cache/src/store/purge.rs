@@ -43,7 +43,7 @@ pub struct Listed {
 }
 
 /// More purges than this while the folder is read in purge all that was not read in yet.
-const MOST_EARLY: usize = 4096;
+const MAX_EARLY_PURGES: usize = 4096;
 
 impl Cache {
     /// Removes what is meant: the number of objects.
@@ -75,7 +75,7 @@ impl Cache {
     fn remember(&self, meant: &Meant) {
         if self.shared().is_indexing.load(Ordering::SeqCst) {
             let mut early = locked(&self.shared().early_purges);
-            if early.len() >= MOST_EARLY {
+            if early.len() >= MAX_EARLY_PURGES {
                 *early = vec![Meant::Prefix(Vec::new())];
             } else {
                 early.push(meant.clone());

@@ -85,9 +85,9 @@ struct Slot {
 }
 
 /// The disk's side of a [`Slot`]: wakes the reader when it ends, also if the work was dropped or panicked.
-struct Asked(Option<Arc<Lock<Slot>>>);
+struct WakeOnDrop(Option<Arc<Lock<Slot>>>);
 
-impl Drop for Asked {
+impl Drop for WakeOnDrop {
     fn drop(&mut self) {
         let waker = self.0.as_ref().and_then(|slot| locked(slot).waker.take());
         // The reader sees by the number of owners that no answer comes.
@@ -189,7 +189,7 @@ impl Reader {
     fn poll_block(&mut self, object: &Arc<Object>, waker: &Waker) -> Poll<Result<(), ReadError>> {
         std::task::ready!(self.poll_answer(waker))?;
         let Some(file) = self.file.clone().or_else(|| self.known_file(object)) else {
-            return self.ask(waker, {
+            return self.start_read(waker, {
                 let (shared, object) = (Arc::clone(&self.shared), Arc::clone(object));
                 move || open(&shared, &object).map(Fetched::File)
             });
@@ -209,7 +209,7 @@ impl Reader {
             (self.block, self.block_at) = (block, number * BLOCK as u64);
             return Poll::Ready(Ok(()));
         }
-        self.ask(waker, {
+        self.start_read(waker, {
             let (shared, object) = (Arc::clone(&self.shared), Arc::clone(object));
             move || read_block(&shared, &object, &file, number, block)
         })
@@ -242,7 +242,7 @@ impl Reader {
                     return Poll::Ready(Ok(Filled::Block));
                 }
                 let at = self.at;
-                self.ask(waker, move || read_raw(&file, at, block)).map_ok(|()| Filled::Block)
+                self.start_read(waker, move || read_raw(&file, at, block)).map_ok(|()| Filled::Block)
             }
         }
     }
@@ -270,14 +270,14 @@ impl Reader {
         Poll::Ready(Ok(()))
     }
 
-    fn ask(
+    fn start_read(
         &mut self,
         waker: &Waker,
         work: impl FnOnce() -> Result<Fetched, ReadError> + Send + 'static,
     ) -> Poll<Result<(), ReadError>> {
         let slot = Arc::new(Lock::new(Slot { answer: None, waker: Some(waker.clone()) }));
         self.waits_for = Some(Arc::clone(&slot));
-        let (shared, asked) = (Arc::clone(&self.shared), Asked(Some(slot)));
+        let (shared, guard) = (Arc::clone(&self.shared), WakeOnDrop(Some(slot)));
         self.shared.pool.submit(Work::Read, move || {
             let started = Instant::now();
             let answer = work();
@@ -285,10 +285,10 @@ impl Reader {
             if let Err(ReadError::Disk(error)) = &answer {
                 shared.failed("read from the cache folder", &io::Error::other(error.clone()));
             }
-            if let Some(slot) = &asked.0 {
+            if let Some(slot) = &guard.0 {
                 locked(slot).answer = Some(answer);
             }
-            drop(asked);
+            drop(guard);
         });
         Poll::Pending
     }

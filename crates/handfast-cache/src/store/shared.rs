@@ -17,6 +17,7 @@ use lru::LruCache;
 use crate::rules::key::Key;
 
 use super::counters::{Counters, Statistics};
+use super::disk_errors::DiskErrors;
 use super::file::File;
 use super::fill::{Fill, Head};
 use super::folder::{FileId, Folder, OpenError, Part, is_out_of_files};
@@ -25,7 +26,6 @@ use super::leftovers::Leftovers;
 use super::lock::{Gate, Lock, locked};
 use super::pool::{Pool, Work};
 use super::settings::Settings;
-use super::trouble::Trouble;
 
 /// A content file that is open, with the checksums of its blocks.
 #[derive(Debug)]
@@ -65,7 +65,7 @@ pub(crate) struct Shared {
     pub(crate) leftovers: Lock<Leftovers>,
     pub(crate) pool: Arc<Pool>,
     pub(crate) counters: Counters,
-    pub(crate) trouble: Trouble,
+    pub(crate) error: DiskErrors,
     pub(crate) open_files: Lock<LruCache<FileId, Arc<OpenFile>>>,
     pub(crate) fills: Lock<Vec<Weak<Fill>>>,
     pub(crate) is_indexing: AtomicBool,
@@ -102,7 +102,7 @@ impl Shared {
             leftovers: Lock::default(),
             pool: Arc::default(),
             counters: Counters::default(),
-            trouble: Trouble::default(),
+            error: DiskErrors::default(),
             open_files: Lock::new(LruCache::new(open_files)),
             fills: Lock::default(),
             is_indexing: AtomicBool::new(true),
@@ -137,7 +137,7 @@ impl Shared {
             return self.close_idle_files();
         }
         self.counters.errors.add(1);
-        self.trouble.failed(what, error);
+        self.error.failed(what, error);
     }
 
     /// Closes files that are kept open for the next request, those that were used longest ago.
@@ -150,7 +150,7 @@ impl Shared {
 
     /// The disk works.
     pub(crate) fn worked(&self) {
-        if self.trouble.worked() {
+        if self.error.worked() {
             locked(&self.leftovers).hurry();
         }
     }

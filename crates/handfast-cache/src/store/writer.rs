@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::file::File;
-use super::fill::{Fill, Known, Next};
+use super::fill::{Fill, Next, StoredHead};
 use super::folder::{FileId, Part};
 use super::head_file::HeadFile;
 use super::index::{Files, Object};
@@ -93,7 +93,7 @@ impl Writer {
     }
 
     /// All content is written.
-    fn finish(&self, output: &mut Output, known: &Known) {
+    fn finish(&self, output: &mut Output, known: &StoredHead) {
         match self.commit(output, known) {
             Ok(true) => {
                 self.shared.counters.stored.add(1);
@@ -107,7 +107,7 @@ impl Writer {
         self.shared.index.remove_fill(&self.fill);
     }
 
-    fn commit(&self, output: &mut Output, known: &Known) -> io::Result<bool> {
+    fn commit(&self, output: &mut Output, known: &StoredHead) -> io::Result<bool> {
         let shared = &*self.shared;
         let file = self.file(output)?;
         output.end_block();
@@ -173,7 +173,7 @@ impl Output {
     }
 }
 
-fn head_file(fill: &Fill, known: &Known, file: &File, checksums: Vec<u32>) -> io::Result<HeadFile> {
+fn head_file(fill: &Fill, known: &StoredHead, file: &File, checksums: Vec<u32>) -> io::Result<HeadFile> {
     let size = super::folder::size(file.fd())?;
     let stored = (*known.stored).clone();
     Ok(HeadFile { key: fill.key.clone(), stored, size, checksums })

@@ -12,7 +12,7 @@ use crate::schema::Entry;
 use crate::table::Table;
 
 /// The number of backends that are compared with each other; this bounds the cost.
-const MOST_COMPARED: usize = 500;
+const MAX_COMPARED_BACKENDS: usize = 500;
 
 /// The backends of a service or of a rule; `key` is what they are written under.
 pub(crate) fn backends(
@@ -22,7 +22,7 @@ pub(crate) fn backends(
     backends: &[Written<Backend>],
 ) {
     own_backend(section, listen, backends);
-    for (at, backend) in backends.iter().enumerate().take(MOST_COMPARED) {
+    for (at, backend) in backends.iter().enumerate().take(MAX_COMPARED_BACKENDS) {
         let is_twin = |other: &&Written<Backend>| {
             other.value.target == backend.value.target && other.value != backend.value
         };
@@ -73,7 +73,7 @@ pub(crate) fn balance(
 fn own_backend(section: &Table<'_>, listen: &[Written<Address>], backends: &[Written<Backend>]) {
     for backend in backends {
         let Target::Address(address) = &backend.value.target else { continue };
-        let own = listen.iter().take(MOST_COMPARED).find(|own| match (&own.value, address) {
+        let own = listen.iter().take(MAX_COMPARED_BACKENDS).find(|own| match (&own.value, address) {
             (Address::Ip(own), Address::Ip(backend)) => {
                 own == backend
                     || (own.ip().is_unspecified() && own.port() == backend.port() && is_local(address))

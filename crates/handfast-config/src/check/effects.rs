@@ -112,8 +112,9 @@ fn http(section: &Table<'_>, service: &Service) {
         let why = "Handfast agrees on `h2` with no client, see `alpn`";
         warn_no_effect(&section.inner(&keys::HTTP), &keys::MAX_STREAMS, why);
     }
-    let asks_by_http1 = |check: &Check| matches!(check.kind, CheckKind::Http { .. }) && check.port.is_none();
-    if http.backend_version == BackendVersion::Http2 && service.check.as_ref().is_some_and(asks_by_http1) {
+    let checks_by_http1 =
+        |check: &Check| matches!(check.kind, CheckKind::Http { .. }) && check.port.is_none();
+    if http.backend_version == BackendVersion::Http2 && service.check.as_ref().is_some_and(checks_by_http1) {
         let what = "a check of type `http` asks by HTTP/1.1, but requests go to these backends by HTTP/2";
         let hint =
             "write `type = \"tcp\"` or `type = \"tls\"`, or the `port` of a server that speaks HTTP/1.1";
@@ -151,7 +152,7 @@ fn limits(section: &Table<'_>, services: &[Service]) {
     if services.iter().all(is_plain) {
         warn_no_effect(section, &keys::HELLO_BYTES, "clients speak plain text, and send no ClientHello");
     }
-    if !services.iter().any(looks_up_names) {
+    if !services.iter().any(resolves_names) {
         warn_no_effect(section, &keys::RESOLVE, "no backend is written as a name that is looked up here");
     }
     if !services.iter().any(uses_tcp) {
@@ -175,7 +176,7 @@ fn dialled(service: &Service) -> Vec<Target> {
     }
 }
 
-fn looks_up_names(service: &Service) -> bool {
+fn resolves_names(service: &Service) -> bool {
     dialled(service).iter().any(|target| matches!(target, Target::Name(..)))
 }
 

@@ -109,20 +109,24 @@ pub(super) fn target(target: &Target) -> String {
 }
 
 pub(super) fn backend_tls(tls: &BackendTls) -> String {
-    let who = match (&tls.name, &tls.ca) {
+    let required_certificate = match (&tls.name, &tls.ca) {
         (Some(name), Some(ca)) => format!("a certificate for {name} that {} makes good", ca.display()),
         (Some(name), None) => format!("a certificate for {name} that this machine trusts"),
         (None, Some(ca)) => format!("a certificate for their name that {} makes good", ca.display()),
         (None, None) => "a certificate for their name that this machine trusts".to_owned(),
     };
     let pins = if tls.pins.is_empty() { "" } else { " and with a pinned key" };
-    let asked = match tls.verify {
-        BackendVerification::Full => format!("asks them for {who}{pins}"),
+    let demand = match tls.verify {
+        BackendVerification::Full => format!("asks them for {required_certificate}{pins}"),
         BackendVerification::Pins => "asks them for a pinned key, and nothing else".to_owned(),
         BackendVerification::CommonName => {
-            format!("asks them for {who}, BY ITS COMMON NAME if it has no alternative names{pins}")
+            format!(
+                "asks them for {required_certificate}, BY ITS COMMON NAME if it has no alternative names{pins}"
+            )
         }
-        BackendVerification::AnyName => format!("asks them for {who}, WHATEVER ITS NAME{pins}"),
+        BackendVerification::AnyName => {
+            format!("asks them for {required_certificate}, WHATEVER ITS NAME{pins}")
+        }
         BackendVerification::Nothing => "does NOT verify their certificates".to_owned(),
     };
     let how = policy(&tls.policy);
@@ -132,7 +136,7 @@ pub(super) fn backend_tls(tls: &BackendTls) -> String {
             format!("asks them for TLS in {} (STARTTLS), and speaks it by {how}", starttls.protocol)
         }
     };
-    let mut parts = vec![begins, asked];
+    let mut parts = vec![begins, demand];
     parts.extend(tls.identity.as_ref().map(|(file, _)| format!("shows them {}", file.display())));
     match &tls.alpn {
         BackendAlpn::Own(protocols) if protocols.is_empty() => {}
@@ -209,11 +213,11 @@ pub(super) fn client_certificates(rule: &ClientCertificates) -> Vec<String> {
         Trust::Certificates(file) => format!("that is in {}", file.display()),
         Trust::Anything => "by any issuer".to_owned(),
     };
-    let whom = match demand {
+    let requirement = match demand {
         Demand::Request => format!("lets in clients without a certificate, and those with one {which}"),
         Demand::Require => format!("lets in only clients with a certificate {which}"),
     };
-    let mut sentences = vec![whom];
+    let mut sentences = vec![requirement];
     sentences.extend(revocation(checks));
     if !checks.rules.refuse.is_empty() {
         sentences.push(format!("refuses clients with {}", rules(&checks.rules.refuse)));

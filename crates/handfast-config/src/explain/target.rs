@@ -4,7 +4,7 @@ use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
 use std::str::FromStr;
 
-use crate::scalar::asked_name;
+use crate::scalar::sni_name;
 
 /// A client's name to explain, or its request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,7 +69,7 @@ impl FromStr for ExplainTarget {
                 .to_owned());
         }
         let Some((scheme, rest)) = text.split_once("://") else {
-            let host = asked_name(text).ok_or_else(expected)?;
+            let host = sni_name(text).ok_or_else(expected)?;
             return Ok(Self { host, request: None });
         };
         let is_https = match scheme.to_ascii_lowercase().as_str() {
@@ -103,7 +103,7 @@ fn host_and_port(authority: &str) -> Option<(String, Option<u16>)> {
     let host = match (inner, host.parse::<IpAddr>()) {
         (Some(inner), _) => format!("[{}]", inner.parse::<Ipv6Addr>().ok()?),
         (None, Ok(address)) => address.to_string(),
-        (None, Err(_)) => asked_name(host)?,
+        (None, Err(_)) => sni_name(host)?,
     };
     Some((host, port))
 }

@@ -109,7 +109,7 @@ fn limits_are_only_named_where_they_differ() {
 }
 
 #[test]
-fn what_is_spoken_on_the_way_to_backends_is_told() {
+fn what_is_spoken_on_the_way_to_backends_is_reported() {
     let text = "[[service]]\nname = \"db\"\nlisten = \"127.0.0.1:5432\"\nbackend = \"db.example:5432\"\nclient-tls = false\n\
                 backend-tls = { starttls = \"postgresql\" }\n\
                 connect-through = { type = \"http\", address = \"10.0.0.2:3128\", user = \"bob\", password-file = \"p\" }\n";
@@ -124,7 +124,7 @@ fn what_is_spoken_on_the_way_to_backends_is_told() {
 }
 
 #[test]
-fn what_is_asked_where_clients_are_passed_through_is_said_of_the_rules_that_end_tls() {
+fn what_is_asked_where_clients_are_passed_through_is_reported_for_the_rules_that_end_tls() {
     let text = "[[service]]\nname = \"edge\"\nlisten = \"127.0.0.1:443\"\nbackend = \"10.0.0.1:443\"\npass-through = true\n\
                 certificate = \"/a.pem\"\nclient-certificates = { mode = \"require\", ca = \"/ca.pem\" }\nbackend-tls = {}\n\
                 [[service.rule]]\nnames = \"a.example\"\npass-through = false\n";
@@ -143,16 +143,16 @@ fn what_is_asked_where_clients_are_passed_through_is_said_of_the_rules_that_end_
 }
 
 #[test]
-fn for_a_name_what_its_rule_takes_from_the_service_is_told() {
+fn for_a_name_what_its_rule_takes_from_the_service_is_reported() {
     let (config, _) = parse("handfast.toml", TEXT, &|_| false).expect("a good configuration");
-    for (host, asked) in [
+    for (host, requested) in [
         ("other.example", "  lets in clients without a certificate, and those with one signed by /ca.pem\n"),
         ("a.example", "it lets in only clients with a certificate signed by /other.pem\n"),
     ] {
         let target = host.parse().expect("a name");
         let text = explain_host(&config.services[0], &target, &[]).expect("it is not about a port");
         assert_eq!(text.matches("signed by").count(), 1, "{text}");
-        assert!(text.contains(asked), "{text}");
+        assert!(text.contains(requested), "{text}");
         assert!(text.contains("  speaks TLS with policy 2026-11, but only the versions 1.3\n"), "{text}");
     }
 }

@@ -12,7 +12,7 @@ use crate::table::Table;
 
 /// Facts about the clients of a service.
 #[derive(Clone, Copy)]
-pub(super) struct KnownOfClients {
+pub(super) struct ClientFacts {
     /// True if some have an address, by their socket or by a proxy in front.
     pub(super) have_addresses: bool,
     /// True if a certificate is requested from some of them.
@@ -20,7 +20,7 @@ pub(super) struct KnownOfClients {
 }
 
 /// The limits and conditions of a route; `None` when something is wrong, which is then noted.
-pub(super) fn access(section: &Table<'_>, clients: KnownOfClients) -> Option<RouteAccess> {
+pub(super) fn access(section: &Table<'_>, clients: ClientFacts) -> Option<RouteAccess> {
     let allow = section.optional(&keys::ROUTE_ALLOW_CLIENTS).unwrap_or_default();
     let refuse = section.optional(&keys::ROUTE_REFUSE_CLIENTS).unwrap_or_default();
     super::admission::contradictions(section, &allow, &refuse);

@@ -11,7 +11,7 @@ use crate::schema::Entry;
 use crate::table::Table;
 
 /// Prefixes that are compared with each other; longer lists come from a program.
-const MOST_COMPARED: usize = 500;
+const MAX_COMPARED_PREFIXES: usize = 500;
 
 /// The admission rules of a service; `None` when something is wrong, which is then noted.
 ///
@@ -41,19 +41,19 @@ fn rate(section: &Table<'_>) -> Option<HandshakeRate> {
 /// Entries of one list that the other one leaves without effect.
 pub(super) fn contradictions(section: &Table<'_>, allow: &[Written<Prefix>], refuse: &[Written<Prefix>]) {
     let around = |list: &[Written<Prefix>], one: &Written<Prefix>| {
-        list.iter().take(MOST_COMPARED).find(|other| other.value.covers(&one.value)).cloned()
+        list.iter().take(MAX_COMPARED_PREFIXES).find(|other| other.value.covers(&one.value)).cloned()
     };
-    for one in allow.iter().take(MOST_COMPARED) {
+    for one in allow.iter().take(MAX_COMPARED_PREFIXES) {
         if let Some(other) = around(refuse, one) {
             let what = format!("`{}` is never let in: `refuse-clients` wins", one.value);
             let fault = Fault::new(what).see(other.span, "and has this");
             section.reading().warning(&one.span, fault.hint("take it out of one of the lists"));
         }
     }
-    if allow.is_empty() || allow.len() > MOST_COMPARED {
+    if allow.is_empty() || allow.len() > MAX_COMPARED_PREFIXES {
         return;
     }
-    for one in refuse.iter().take(MOST_COMPARED) {
+    for one in refuse.iter().take(MAX_COMPARED_PREFIXES) {
         let meets =
             |other: &Written<Prefix>| other.value.covers(&one.value) || one.value.covers(&other.value);
         if !allow.iter().any(meets) {

@@ -89,16 +89,16 @@ fn check_verification(section: &Table<'_>, verify: BackendVerification) {
 
 /// A name that no certificate is compared with, and that is not sent either.
 fn check_name(section: &Table<'_>, tls: &BackendTls) {
-    let is_checked = tls.verify.asks_for_name();
+    let is_checked = tls.verify.requires_name();
     let is_sent = tls.server_name == SentName::Checked;
-    if !is_checked && !is_sent && !asks_for_domain(tls) {
+    if !is_checked && !is_sent && !sends_domain(tls) {
         let why = "`verify` compares no name, and `server-name` is what is sent";
         no_effect(section, [&keys::BACKEND_NAME as &dyn Entry], why);
     }
 }
 
 /// Returns true if an XMPP stream is opened for the domain in `name`, or else for the backend's own name.
-fn asks_for_domain(tls: &BackendTls) -> bool {
+fn sends_domain(tls: &BackendTls) -> bool {
     tls.starttls.as_ref().is_some_and(|starttls| {
         matches!(starttls.protocol, Protocol::Xmpp | Protocol::XmppServer) && starttls.name.is_none()
     })
@@ -106,7 +106,7 @@ fn asks_for_domain(tls: &BackendTls) -> bool {
 
 /// Warns of XMPP backends that are an address: the stream would be opened for it, and servers have domains.
 fn check_domain(section: &Table<'_>, tls: &BackendTls, backends: &[Written<Backend>]) {
-    if !asks_for_domain(tls) || tls.name.is_some() {
+    if !sends_domain(tls) || tls.name.is_some() {
         return;
     }
     for backend in backends.iter().filter(|backend| matches!(backend.value.target, Target::Address(_))) {
@@ -126,7 +126,7 @@ pub(super) fn check_names(
 ) {
     let Some(settings) = &tls.value else { return };
     check_domain(section, settings, backends);
-    let is_named = settings.name.is_some() || !settings.verify.asks_for_name();
+    let is_named = settings.name.is_some() || !settings.verify.requires_name();
     for backend in backends {
         match &backend.value.target {
             Target::BuiltIn => {

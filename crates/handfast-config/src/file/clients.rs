@@ -7,7 +7,7 @@ use crate::schema::{Entry, Section};
 use crate::table::Table;
 
 /// Keys of a service about TLS that ends here, each with the keys of a rule that replace it for the rule's clients.
-const OF_TERMINATION: &[(&dyn Entry, &[&dyn Entry])] = &[
+const TERMINATION_KEYS: &[(&dyn Entry, &[&dyn Entry])] = &[
     (&keys::CERTIFICATE, &[]),
     (&keys::CERTIFICATE_KEY, &[]),
     (&keys::UNKNOWN_NAME, &[]),
@@ -27,7 +27,7 @@ const SECTIONS_OF_TERMINATION: &[(&Section, Option<&Section>)] = &[
 ];
 
 /// Keys about the TLS that clients of any service but a plain one speak.
-const OF_TLS: &[&dyn Entry] =
+const CLIENT_TLS_KEYS: &[&dyn Entry] =
     &[&keys::PASS_THROUGH, &keys::PLAIN_HTTP, &keys::STARTTLS, &keys::STARTTLS_NAME];
 
 /// The way a service serves clients that match no rule.
@@ -37,7 +37,11 @@ pub(super) fn of(section: &Table<'_>) -> Clients {
         return if passed_through { Clients::PassedThrough } else { Clients::Tls };
     }
     let why = "clients speak plain text here (`client-tls = false`)";
-    no_effect(section, OF_TERMINATION.iter().map(|(key, _)| *key).chain(OF_TLS.iter().copied()), why);
+    no_effect(
+        section,
+        TERMINATION_KEYS.iter().map(|(key, _)| *key).chain(CLIENT_TLS_KEYS.iter().copied()),
+        why,
+    );
     for inner in [&keys::CLIENT_CERTIFICATES, &keys::SERVICE_TICKETS, &keys::RULE] {
         no_effect_of_section(section, inner, why);
     }
@@ -67,7 +71,7 @@ pub(super) fn check_service(section: &Table<'_>, clients: Clients, rules: &[Tabl
     } else {
         "clients are passed through (`pass-through = true`), and each rule whose TLS ends here has its own"
     };
-    for (key, replacing) in OF_TERMINATION {
+    for (key, replacing) in TERMINATION_KEYS {
         if terminating.iter().all(|rule| replacing.iter().any(|own| rule.written(*own).is_some())) {
             no_effect(section, [*key], why);
         }

@@ -12,8 +12,12 @@ pub(super) fn names_clients(service: &Table<'_>) -> bool {
         || service.inner(&keys::HTTP).written(&keys::TRUST_FORWARDED_FROM).is_some()
 }
 
-/// `asks`: the service or one of its rules requests client certificates.
-pub(super) fn proxy_protocol(service: &Table<'_>, listen: &[Written<Address>], asks: bool) -> ProxyProtocol {
+/// `requests_certificates`: the service or one of its rules requests client certificates.
+pub(super) fn proxy_protocol(
+    service: &Table<'_>,
+    listen: &[Written<Address>],
+    requests_certificates: bool,
+) -> ProxyProtocol {
     let section = service.inner(&keys::PROXY_PROTOCOL);
     let senders = section.optional(&keys::ACCEPT_FROM);
     let read = ProxyProtocol {
@@ -31,7 +35,7 @@ pub(super) fn proxy_protocol(service: &Table<'_>, listen: &[Written<Address>], a
         let claim = "each must send a header, and can claim any address";
         check_senders(&section, &senders.unwrap_or_default(), listen, have_addresses, claim);
     }
-    check_certificate(&section, &read, asks);
+    check_certificate(&section, &read, requests_certificates);
     read
 }
 
@@ -64,7 +68,7 @@ pub(super) fn check_senders(
 }
 
 /// Reports a client certificate that cannot be sent, or that no client is requested to show.
-fn check_certificate(section: &Table<'_>, read: &ProxyProtocol, asks: bool) {
+fn check_certificate(section: &Table<'_>, read: &ProxyProtocol, requests_certificates: bool) {
     if read.client_certificate == SentCertificate::Off {
         return;
     }
@@ -72,7 +76,7 @@ fn check_certificate(section: &Table<'_>, read: &ProxyProtocol, asks: bool) {
     if read.send != Some(SentHeader::V2) {
         let fault = Fault::new("only headers of version 2 can say something of the client's certificate");
         section.error(key, fault.hint("add `send = \"v2\"`, or remove `client-certificate`"));
-    } else if !asks {
+    } else if !requests_certificates {
         let fault = Fault::new("`client-certificate` has no effect: clients are not asked for certificates");
         section.warn(key, fault.hint("add [service.client-certificates]"));
     }

@@ -1,6 +1,6 @@
 //! Routes for requests, from `[[service.route]]` to the model, and those that no request reaches.
 
-use super::access::{self, KnownOfClients};
+use super::access::{self, ClientFacts};
 use super::{Around, backend_tls, proxy_protocol, request_rules, site};
 use crate::check::{self, no_effect_of_section};
 use crate::keys;
@@ -13,7 +13,7 @@ use crate::schema::{Entry, Key, ValueKind};
 use crate::table::Table;
 
 /// The number of routes that are compared with each other; this bounds the cost.
-const MOST_COMPARED: usize = 500;
+const MAX_COMPARED_ROUTES: usize = 500;
 
 /// The routes in the order written; `None` when something is wrong with one, which is then noted.
 pub(super) fn routes(service: &Table<'_>, around: &Around<'_>) -> Option<Vec<RequestRoute>> {
@@ -34,9 +34,9 @@ pub(super) fn routes(service: &Table<'_>, around: &Around<'_>) -> Option<Vec<Req
 
 /// Facts about clients that the conditions of routes depend on. Without HTTP mode nothing counts as missing: the conditions have no
 /// effect at all.
-fn known_of_clients(service: &Table<'_>, around: &Around<'_>) -> KnownOfClients {
+fn known_of_clients(service: &Table<'_>, around: &Around<'_>) -> ClientFacts {
     let is_ip = |address: &Written<Address>| !matches!(address.value, Address::Unix(_));
-    KnownOfClients {
+    ClientFacts {
         have_addresses: around.http.is_none()
             || around.listen.is_empty()
             || around.listen.iter().any(is_ip)
@@ -47,8 +47,9 @@ fn known_of_clients(service: &Table<'_>, around: &Around<'_>) -> KnownOfClients 
 
 /// Returns true if a service, or one of its rules, requests certificates from clients.
 fn requests_certificates(service: &Table<'_>) -> bool {
-    let asks = |rule: &Table<'_>| rule.span_of(&keys::RULE_CLIENT_CERTIFICATES).is_some();
-    service.span_of(&keys::CLIENT_CERTIFICATES).is_some() || service.inner_list(&keys::RULE).iter().any(asks)
+    let requests_certificates = |rule: &Table<'_>| rule.span_of(&keys::RULE_CLIENT_CERTIFICATES).is_some();
+    service.span_of(&keys::CLIENT_CERTIFICATES).is_some()
+        || service.inner_list(&keys::RULE).iter().any(requests_certificates)
 }
 
 /// Returns true if the service has no backends and needs none: each request has a response, or backends, of a route. Reports
@@ -77,7 +78,7 @@ fn route(
     section: &Table<'_>,
     index: usize,
     around: &Around<'_>,
-    (known, has_cache): (KnownOfClients, bool),
+    (known, has_cache): (ClientFacts, bool),
 ) -> Option<RequestRoute> {
     let name = section.optional(&keys::ROUTE_NAME);
     let hosts = whole_list(section, &keys::ROUTE_HOSTS);
@@ -204,7 +205,7 @@ fn check_redirect(section: &Table<'_>, clients: Clients) {
 fn check_reachable(sections: &[Table<'_>], routes: &[Option<RequestRoute>]) {
     let known =
         || sections.iter().zip(routes).filter_map(|(section, route)| Some((section, route.as_ref()?)));
-    for (at, (section, route)) in known().enumerate().take(MOST_COMPARED) {
+    for (at, (section, route)) in known().enumerate().take(MAX_COMPARED_ROUTES) {
         let Some((first, earlier)) = known().take(at).find(|(_, earlier)| earlier.covers(route)) else {
             continue;
         };

@@ -12,7 +12,7 @@ use crate::schema::Entry;
 use crate::table::Table;
 
 /// Each that has no port left costs a whole search of the kernel's before the next one is tried.
-const MOST: usize = 16;
+const MAX_SOURCES: usize = 16;
 
 /// The source addresses of a service; `None` when something is wrong, which is then noted.
 ///
@@ -40,8 +40,8 @@ pub(super) fn source(section: &Table<'_>, dialled: &[&Target], user: Option<&str
         }
         return Some(Source::Client);
     }
-    if items.len() > MOST {
-        return refuse(Fault::new(format!("at most {MOST} source addresses are tried in turn")));
+    if items.len() > MAX_SOURCES {
+        return refuse(Fault::new(format!("at most {MAX_SOURCES} source addresses are tried in turn")));
     }
     let own = |item: &Written<SourceItem>| match item.value {
         SourceItem::Own(own) => Some(own),

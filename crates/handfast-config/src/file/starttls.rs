@@ -72,13 +72,13 @@ pub(super) fn fit(
 }
 
 /// Returns true if TLS towards backends begins in PostgreSQL's protocol.
-fn asks_postgresql(tls: &BackendTls) -> bool {
+fn uses_postgresql(tls: &BackendTls) -> bool {
     tls.starttls.as_ref().is_some_and(|starttls| starttls.protocol == Protocol::PostgreSql)
 }
 
 /// Warns of PostgreSQL logins by password that fail: behind TLS the server offers SCRAM-SHA-256-PLUS, which libpq refuses without TLS.
 pub(super) fn check_plain_clients(section: &Table<'_>, tls: &Written<Option<BackendTls>>) {
-    if tls.value.as_ref().is_some_and(asks_postgresql) {
+    if tls.value.as_ref().is_some_and(uses_postgresql) {
         let fault = Fault::new(
             "PostgreSQL offers SCRAM-SHA-256-PLUS behind TLS, and clients of libpq without TLS refuse it: a login by password fails",
         );
@@ -109,7 +109,7 @@ fn check_channel_binding(
 /// certificate is good.
 fn has_other_certificate(backend: &BackendTls, tls: &Tls) -> bool {
     let is_own = |entry: &CertificateEntry| matches!(entry, CertificateEntry::File { certificate, .. } if Some(certificate) == backend.ca.as_ref());
-    asks_postgresql(backend) && !tls.certificates.iter().all(is_own)
+    uses_postgresql(backend) && !tls.certificates.iter().all(is_own)
 }
 
 fn warn_of_binding(backend_tls: &Table<'_>) {

@@ -44,7 +44,7 @@ fn each_missing_flag_is_named() {
 }
 
 #[test]
-fn what_is_wrong_is_said_of_its_flag() {
+fn what_is_wrong_is_reported_with_its_flag() {
     let input = flags(&["*:1", "8443", "*:1"], &["a/"], &["a", "b"], Some("k"));
     let problems = problems(&input);
     let starts = [

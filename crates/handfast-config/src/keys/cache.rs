@@ -5,7 +5,7 @@ use crate::kind::*;
 use crate::schema::section;
 
 /// Most bytes that can be written for a size.
-const MOST: usize = handfast_text::size::LARGEST as usize;
+const MAX_SIZE_BYTES: usize = handfast_text::size::MAX_BYTES as usize;
 
 section! {
     /// A cache on disk for responses of backends (RFC 9111), shared by all clients of the service. What may be kept, and for how long, is said by the
@@ -17,7 +17,7 @@ section! {
         example "\"/var/cache/handfast/web\"", elsewhere "proxy-cache-path path cacheroot cache-root directory storage";
 
     /// Most bytes of content on the disk. Beyond it the objects that were not used for longest are removed.
-    CACHE_SIZE: Size = "size", Size(1024 * 1024..=MOST),
+    CACHE_SIZE: Size = "size", Size(1024 * 1024..=MAX_SIZE_BYTES),
         example "\"50GiB\"", elsewhere "max-size total-max-size capacity max-bytes cachemaxfilesize";
 
     /// Paths whose content never changes: a complete response with status 200 is kept without end, and served without asking the backend, whatever
@@ -29,7 +29,7 @@ section! {
         elsewhere "proxy-cache-valid cacheignorecachecontrol cacheignorequerystring ignore-headers force-cache ttl";
 
     /// Most bytes of one object. A larger response is forwarded and not kept.
-    CACHE_MAX_OBJECT: Size = "max-object", Size(1024..=MOST),
+    CACHE_MAX_OBJECT: Size = "max-object", Size(1024..=MAX_SIZE_BYTES),
         default "\"1GiB\"",
         why "packages, images and layers of containers have less",
         example "\"4GiB\"", elsewhere "max-object-size max-file-size cachemaxfilesize proxy-max-temp-file-size";

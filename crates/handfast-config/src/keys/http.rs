@@ -79,7 +79,7 @@ section! {
         example "\"refuse\"", elsewhere "underscores-in-headers headers-with-underscores-action";
 
     /// Most bytes of a request's content. A larger one is answered with 413.
-    MAX_BODY: Size = "max-body", Size(1..=MOST_BODY),
+    MAX_BODY: Size = "max-body", Size(1..=MAX_BODY_BYTES),
         absent "any number",
         why "content is forwarded while it arrives and is not kept, so only the backend knows what is too much",
         example "\"10MiB\"", elsewhere "client-max-body-size max-body-size max-request-body limit-request-body";
@@ -187,4 +187,4 @@ section! {
 }
 
 /// Largest limit of a content that can be written.
-pub(super) const MOST_BODY: usize = handfast_text::size::LARGEST as usize;
+pub(super) const MAX_BODY_BYTES: usize = handfast_text::size::MAX_BYTES as usize;

@@ -1,7 +1,7 @@
 //! The keys of a route for requests.
 
 use super::backend_tls::ROUTE_BACKEND_TLS;
-use super::http::{ANSWER_TIMEOUT, CONTENT_TIMEOUT, MAX_BODY, MOST_BODY, RETRIES};
+use super::http::{ANSWER_TIMEOUT, CONTENT_TIMEOUT, MAX_BODY, MAX_BODY_BYTES, RETRIES};
 use super::limits::{DAY, TENTH};
 use super::service::BACKEND;
 use crate::kind::*;
@@ -110,7 +110,7 @@ section! {
         of_service "that", example "\"5m\"", elsewhere CONTENT_TIMEOUT.about.elsewhere;
 
     /// Most bytes of content in a request of this route.
-    ROUTE_MAX_BODY: Size = "max-body", Size(1..=MOST_BODY),
+    ROUTE_MAX_BODY: Size = "max-body", Size(1..=MAX_BODY_BYTES),
         of_service "that", example "\"1GiB\"", elsewhere MAX_BODY.about.elsewhere;
 
     /// Number of times that a request of this route is sent again after a failure, where that is safe.

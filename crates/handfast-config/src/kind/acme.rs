@@ -8,7 +8,7 @@ use crate::scalar;
 use crate::schema::ValueKind;
 
 /// The longest URL: it becomes the name of a file.
-const LONGEST_URL: usize = 120;
+const MAX_URL_BYTES: usize = 120;
 
 /// A name that a certificate is ordered for.
 pub(crate) struct OrderedName;
@@ -47,7 +47,7 @@ impl ValueKind for DirectoryUrl {
         if !is_url || host.contains('@') {
             return Err(wrong("has no host, or a character that a URL cannot have"));
         }
-        if text.len() > LONGEST_URL {
+        if text.len() > MAX_URL_BYTES {
             return Err(wrong("is too long"));
         }
         Ok(text.to_owned())

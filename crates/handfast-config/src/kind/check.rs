@@ -11,7 +11,7 @@ use crate::schema::ValueKind;
 use crate::table::Table;
 
 /// Most bytes that a check sends or waits for.
-const MOST_BYTES: usize = 4_096;
+const MAX_BYTES: usize = 4_096;
 
 pub(crate) struct StatusRange;
 
@@ -57,7 +57,7 @@ impl ValueKind for Bytes {
             _ => self.text(item).map(|text| text.as_bytes().to_vec()),
         };
         let bytes = bytes.and_then(|bytes| match bytes.len() {
-            1..=MOST_BYTES => Ok(bytes),
+            1..=MAX_BYTES => Ok(bytes),
             other => Err(Fault::new(format!("these are {other} bytes")).allowed(self.allowed())),
         });
         bytes.map_err(error).ok()

@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use handfast_tls::client_certificates::{Demand, Lenience, Rules, Trust, Wanted};
+use handfast_tls::client_certificates::{ClientCertificateSettings, Demand, Lenience, Rules, Trust};
 use handfast_tls::weak::Lists;
 
 use super::backend::Backend;
@@ -54,14 +54,18 @@ impl ClientCertificates {
 
 impl ClientChecks {
     /// The same for the TLS library.
-    pub fn wanted<'a>(&'a self, demand: Demand, known_keys: &'a Arc<Lists>) -> Wanted<'a> {
-        Wanted {
+    pub fn tls_settings<'a>(
+        &'a self,
+        demand: Demand,
+        known_keys: &'a Arc<Lists>,
+    ) -> ClientCertificateSettings<'a> {
+        ClientCertificateSettings {
             trust: self.trust.as_path(),
             lists: &self.crl,
             lenience: self.lenience,
             rules: &self.rules,
             tolerates: self.failed_to.is_some(),
-            ..Wanted::new(Path::new(""), demand, known_keys)
+            ..ClientCertificateSettings::new(Path::new(""), demand, known_keys)
         }
     }
 }

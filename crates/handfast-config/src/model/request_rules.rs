@@ -132,11 +132,11 @@ impl Variable {
 
 impl Template {
     /// Returns true if it contains properties of the client's certificate.
-    pub fn tells_certificates(&self) -> bool {
-        let tells = |piece: &Piece| {
+    pub fn has_certificate_variables(&self) -> bool {
+        let is_of_certificate = |piece: &Piece| {
             matches!(piece, Piece::Variable(Variable::ClientSubject | Variable::ClientFingerprint))
         };
-        self.0.iter().any(tells)
+        self.0.iter().any(is_of_certificate)
     }
 
     /// A text without variables.

@@ -58,7 +58,7 @@ impl Service {
         let mut routes: Vec<_> =
             rules.enumerate().map(|(index, rule)| self.route(index, rule, &mut made)).collect();
         routes.extend(self.request_routes().filter_map(|(_, route)| self.for_requests(route, &mut made)));
-        let beside = self.servers(asked).chain(self.servers(copied_to));
+        let beside = self.servers(forward_servers).chain(self.servers(mirror_servers));
         routes.extend(beside.map(|servers| Route {
             clients: Clients::Plain,
             tls: None,
@@ -81,12 +81,12 @@ impl Service {
 
     /// The servers that are asked about the requests of each route (`forward-auth`), as the index of theirs among [`Service::routes`].
     pub fn auth_routes(&self) -> impl Iterator<Item = Option<usize>> {
-        self.indices(self.backend_routes(), asked)
+        self.indices(self.backend_routes(), forward_servers)
     }
 
     /// The servers that receive copies of the requests of each route (`mirror`), as the index of theirs among [`Service::routes`].
     pub fn mirror_routes(&self) -> impl Iterator<Item = Option<usize>> {
-        self.indices(self.backend_routes() + self.servers(asked).count(), copied_to)
+        self.indices(self.backend_routes() + self.servers(forward_servers).count(), mirror_servers)
     }
 
     /// The number of routes, from the first, whose backends requests go to.
@@ -165,11 +165,11 @@ impl Http {
 /// Servers of a route beside its backends.
 type Servers = fn(&RequestRoute) -> Option<&Arc<[Backend]>>;
 
-fn asked(route: &RequestRoute) -> Option<&Arc<[Backend]>> {
+fn forward_servers(route: &RequestRoute) -> Option<&Arc<[Backend]>> {
     route.access.forward.as_ref().map(|forward| &forward.to)
 }
 
-fn copied_to(route: &RequestRoute) -> Option<&Arc<[Backend]>> {
+fn mirror_servers(route: &RequestRoute) -> Option<&Arc<[Backend]>> {
     route.mirror.as_ref().map(|mirror| &mirror.to)
 }
 

@@ -169,7 +169,7 @@ pub enum BackendVerification {
 
 impl BackendVerification {
     /// Returns true if the certificate must be valid for a name.
-    pub fn asks_for_name(self) -> bool {
+    pub fn requires_name(self) -> bool {
         matches!(self, Self::Full | Self::CommonName)
     }
 }

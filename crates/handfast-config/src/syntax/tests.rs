@@ -16,7 +16,7 @@ fn problems(text: &str) -> Vec<String> {
 }
 
 #[test]
-fn each_slip_is_said_in_words_with_its_cure() {
+fn each_slip_is_reported_in_words_with_its_cure() {
     let quotes = "put texts, durations, sizes and addresses in quotes:";
     let table = [
         ("[[service]]\nname = web\n", format!("2:8 `web` is not a value | {quotes} `\"web\"`")),

@@ -12,10 +12,10 @@ pub(crate) const FOR_EACH: u64 = 2;
 /// Descriptors that a proxy needs beside connections: an eighth of the limit, within these bounds.
 const RESERVED: (u64, u64) = (40, 128);
 /// Connections below which the limit is called low.
-const FEW: u64 = 2_000;
+const MIN_CONNECTIONS: u64 = 2_000;
 /// Shares of the machine's files from which on it is a finding.
-const SOON: f64 = 0.7;
-const NOW: f64 = 0.9;
+const WARNING_SHARE: f64 = 0.7;
+const ERROR_SHARE: f64 = 0.9;
 
 /// Proxied connections that a limit on open files allows.
 pub(crate) fn connections(limit: u64) -> u64 {
@@ -28,7 +28,7 @@ pub(crate) fn words(limit: u64) -> String {
     if limit == u64::MAX { "unlimited".to_owned() } else { count(limit) }
 }
 
-pub(super) fn look(exam: &mut Exam<'_>) {
+pub(super) fn examine(exam: &mut Exam<'_>) {
     match exam.machine.file_limits("self") {
         Some((soft, hard)) => own(exam, soft, hard),
         None => exam.report.not_seen("the limit on open files", "no /proc/self/limits here"),
@@ -39,8 +39,8 @@ pub(super) fn look(exam: &mut Exam<'_>) {
         return;
     };
     let share = used as f64 / most.max(1) as f64;
-    if share >= SOON {
-        let severity = if share >= NOW { Severity::Critical } else { Severity::Warning };
+    if share >= WARNING_SHARE {
+        let severity = if share >= ERROR_SHARE { Severity::Critical } else { Severity::Warning };
         let title = format!(
             "open files of the machine: {} of {} ({})",
             count(used),
@@ -67,7 +67,7 @@ fn own(exam: &mut Exam<'_>, soft: u64, hard: u64) {
         if hard == u64::MAX { "no limit of".to_owned() } else { count(possible) }
     );
     exam.report.fact("open files", sentence);
-    if possible >= FEW {
+    if possible >= MIN_CONNECTIONS {
         return;
     }
     let title = format!(

@@ -9,7 +9,7 @@ use crate::machine::field;
 use crate::report::{Finding, Severity};
 
 /// Shares from which on it is a finding.
-const SOON: f64 = 0.6;
+const WARNING_SHARE: f64 = 0.6;
 const NOW: f64 = 0.9;
 /// Bytes of a page; what /proc counts TCP's memory in.
 const PAGE: u64 = 4096;
@@ -17,12 +17,12 @@ const PAGE: u64 = 4096;
 fn severity(used: u64, most: u64) -> Option<Severity> {
     match used as f64 / most.max(1) as f64 {
         share if share >= NOW => Some(Severity::Critical),
-        share if share >= SOON => Some(Severity::Warning),
+        share if share >= WARNING_SHARE => Some(Severity::Warning),
         _ => None,
     }
 }
 
-pub(super) fn look(exam: &mut Exam<'_>) {
+pub(super) fn examine(exam: &mut Exam<'_>) {
     tcp(exam);
     lost(exam);
     tracking(exam);

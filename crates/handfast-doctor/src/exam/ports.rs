@@ -18,12 +18,12 @@ use crate::sockets::{Socket, State};
 
 const TOPIC: &str = "source-ports";
 /// Shares of the ports in use from which on it is a finding.
-const SOON: f64 = 0.6;
+const WARNING_SHARE: f64 = 0.6;
 const NOW: f64 = 0.9;
 /// Sockets that entered TIME_WAIT within this time give the current rate.
 const RECENT: Duration = Duration::from_secs(5);
 /// Fewer ports than these are no default, and few for a proxy.
-const FEW: u64 = 10_000;
+const MIN_PORTS: u64 = 10_000;
 /// Most destinations that the report lists.
 const TOLD: usize = 5;
 /// Source ports that the connections to one destination use.
@@ -48,7 +48,7 @@ struct Ports {
     reuse: Reuse,
 }
 
-pub(super) fn look(exam: &mut Exam<'_>) {
+pub(super) fn examine(exam: &mut Exam<'_>) {
     settings(exam);
     let Some(ports) = ports(exam) else {
         exam.report.not_seen("source ports", "no /proc/sys/net/ipv4/ip_local_port_range here");
@@ -97,7 +97,7 @@ fn settings(exam: &mut Exam<'_>) {
                 .change("sysctl -w net.ipv4.tcp_tw_recycle=0"),
         );
     }
-    if let Some(ports) = ports(exam).filter(|ports| ports.usable < FEW) {
+    if let Some(ports) = ports(exam).filter(|ports| ports.usable < MIN_PORTS) {
         let title =
             format!("only {} ({} to {})", counted(ports.usable, "source port"), ports.first, ports.last);
         let consequence = format!(
@@ -207,7 +207,7 @@ fn judge((source, to): (IpAddr, SocketAddr), used: Used, ports: &Ports) -> Optio
     let now = taken as f64 / ports.usable as f64;
     let severity = match (now, worst) {
         (now, _) if now >= NOW => Severity::Critical,
-        (now, worst) if now >= SOON || worst >= NOW => Severity::Warning,
+        (now, worst) if now >= WARNING_SHARE || worst >= NOW => Severity::Warning,
         _ => return None,
     };
     let title = format!(

@@ -26,7 +26,7 @@ const NEVER_SET: u64 = 1_735_689_600;
 /// A clock error without effect on certificates and tickets.
 const TOLERATED: Duration = Duration::from_secs(1);
 
-pub(super) fn look(exam: &mut Exam<'_>) {
+pub(super) fn examine(exam: &mut Exam<'_>) {
     instructions(exam);
     stolen(exam);
     clock_source(exam);

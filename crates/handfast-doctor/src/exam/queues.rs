@@ -9,12 +9,12 @@ use crate::report::{Finding, Severity};
 use crate::sockets::State;
 
 /// A burst of connections that a queue should hold between two iterations of the program's event loop.
-const FEW: u64 = 1_024;
+const MIN_QUEUE: u64 = 1_024;
 /// Shares of a queue from which on it is a finding.
-const SOON: f64 = 0.5;
+const WARNING_SHARE: f64 = 0.5;
 const NOW: f64 = 0.9;
 
-pub(super) fn look(exam: &mut Exam<'_>) {
+pub(super) fn examine(exam: &mut Exam<'_>) {
     if exam.now.is_empty() {
         exam.report.not_seen("lost connections (ListenOverflows, SYN cookies)", "no /proc/net/netstat here");
     }
@@ -31,7 +31,7 @@ pub(super) fn look(exam: &mut Exam<'_>) {
 fn limit(exam: &mut Exam<'_>, most: u64) {
     let sentence = format!("at most {} of a listener wait to be accepted (net.core.somaxconn)", count(most));
     exam.report.fact("accept queue", sentence);
-    if most < FEW {
+    if most < MIN_QUEUE {
         let title = format!("net.core.somaxconn is {}", count(most));
         let consequence = format!(
             "a burst of more than {} new connections between two turns of a program loses the others, whatever backlog it \
@@ -56,7 +56,7 @@ fn full_queues(exam: &mut Exam<'_>, most: Option<u64>) {
         let backlog = if listener.send_queue > 0 { Some(u64::from(listener.send_queue)) } else { most };
         let Some(backlog) = backlog.filter(|backlog| *backlog > 0) else { continue };
         let share = waiting as f64 / backlog as f64;
-        if waiting == 0 || share < SOON {
+        if waiting == 0 || share < WARNING_SHARE {
             continue;
         }
         let severity = if share >= NOW { Severity::Critical } else { Severity::Warning };

@@ -23,7 +23,7 @@ const BYTES: usize = 40;
 /// Threads of this program that draw, since a generator per thread could start in the same state.
 const THREADS: u64 = 4;
 
-pub(super) fn look(machine: &Machine, report: &mut Report) {
+pub(super) fn examine(machine: &Machine, report: &mut Report) {
     let path = "/dev/urandom";
     let mut tested = Vec::new();
     match File::open(machine.path(path)) {
@@ -158,7 +158,7 @@ mod tests {
     #[test]
     fn the_generators_here_are_good_and_one_that_fails_is_not_seen() {
         let mut report = Report::new("", String::new(), String::new());
-        look(&Machine::here(), &mut report);
+        examine(&Machine::here(), &mut report);
         assert_eq!(report.findings, []);
         assert!(report.facts[0].value.contains("aws-lc"), "{:?}", report.facts);
         judge("none", Err(io::Error::other("away")), &mut Vec::new(), &mut report);

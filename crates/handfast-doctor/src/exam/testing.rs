@@ -6,7 +6,7 @@ use std::fs::{File, create_dir_all};
 use std::io::Write;
 use std::time::Duration;
 
-use crate::exam::{Wanted, examine};
+use crate::exam::{ExamSettings, examine};
 use crate::machine::Machine;
 use crate::report::Report;
 
@@ -80,6 +80,6 @@ impl Planted {
     /// Report of this machine.
     pub(crate) fn examined(&self) -> Report {
         let (interval, program) = (Duration::ZERO, "handfast".to_owned());
-        examine(&Wanted { machine: self.machine(), interval, program })
+        examine(&ExamSettings { machine: self.machine(), interval, program })
     }
 }

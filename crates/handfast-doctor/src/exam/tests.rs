@@ -58,30 +58,39 @@ fn an_empty_machine_says_what_it_could_not_see() {
 #[test]
 fn every_setting_that_limits_is_found() {
     use Severity::{Critical, Warning};
-    let told = |(severity, topic, words): (Severity, &'static str, String),
-                expected: (Severity, &str, &str)| {
+    let has_finding = |(severity, topic, words): (Severity, &'static str, String),
+                       expected: (Severity, &str, &str)| {
         assert_eq!((severity, topic), (expected.0, expected.1), "{words}");
         assert!(words.contains(expected.2), "{words}");
     };
-    told(
+    has_finding(
         sysctl("net/ipv4/ip_local_port_range", "20000 20499"),
         (Warning, "source-ports", "only 500 source ports"),
     );
-    told(sysctl("net/ipv4/tcp_tw_recycle", "1"), (Critical, "tcp-tw-recycle", "is 1"));
-    told(sysctl("net/core/somaxconn", "128"), (Warning, "somaxconn", "is 128"));
-    told(sysctl("net/ipv4/tcp_syncookies", "0"), (Warning, "syn-cookies", "is 0"));
-    told(sysctl("net/netfilter/nf_conntrack_count", "250000"), (Critical, "conntrack", "250,000 of 262,144"));
-    told(sysctl("fs/file-nr", "2000000 0 2466183"), (Warning, "open-files", "2,000,000 of 2,466,183 (81 %)"));
+    has_finding(sysctl("net/ipv4/tcp_tw_recycle", "1"), (Critical, "tcp-tw-recycle", "is 1"));
+    has_finding(sysctl("net/core/somaxconn", "128"), (Warning, "somaxconn", "is 128"));
+    has_finding(sysctl("net/ipv4/tcp_syncookies", "0"), (Warning, "syn-cookies", "is 0"));
+    has_finding(
+        sysctl("net/netfilter/nf_conntrack_count", "250000"),
+        (Critical, "conntrack", "250,000 of 262,144"),
+    );
+    has_finding(
+        sysctl("fs/file-nr", "2000000 0 2466183"),
+        (Warning, "open-files", "2,000,000 of 2,466,183 (81 %)"),
+    );
     let limits = "Max open files            256                  1024               files\n";
-    told(with("/proc/self/limits", limits), (Warning, "open-files", "448 proxied connections at once"));
+    has_finding(
+        with("/proc/self/limits", limits),
+        (Warning, "open-files", "448 proxied connections at once"),
+    );
     let stat = "TCP: inuse 4 orphan 100000 tw 0 alloc 4 mem 292\n";
-    told(with("/proc/net/sockstat", stat), (Warning, "orphans", "100,000 of 131,072 (76 %)"));
+    has_finding(with("/proc/net/sockstat", stat), (Warning, "orphans", "100,000 of 131,072 (76 %)"));
     let stat = "TCP: inuse 4 orphan 0 tw 0 alloc 4 mem 570000\n";
-    told(with("/proc/net/sockstat", stat), (Critical, "tcp-memory", "2.17 GiB of 2.20 GiB"));
+    has_finding(with("/proc/net/sockstat", stat), (Critical, "tcp-memory", "2.17 GiB of 2.20 GiB"));
     let source = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
-    told(with(source, "hpet\n"), (Warning, "clock-source", "hpet"));
+    has_finding(with(source, "hpet\n"), (Warning, "clock-source", "hpet"));
     let dropped = "entries searched drop\n00000005 00000000 0000000a\n00000005 00000000 00000001\n";
-    told(with("/proc/net/stat/nf_conntrack", dropped), (Warning, "conntrack", "11 dropped"));
+    has_finding(with("/proc/net/stat/nf_conntrack", dropped), (Warning, "conntrack", "11 dropped"));
 }
 
 #[test]

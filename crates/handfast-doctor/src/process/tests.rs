@@ -7,13 +7,13 @@ use crate::exam::testing::Planted;
 use crate::report::Severity;
 
 fn examined(planted: &Planted) -> Report {
-    let wanted = Wanted {
+    let settings = ProcessExamSettings {
         machine: planted.machine(),
         pid: 7,
         interval: Duration::from_millis(40),
         program: String::new(),
     };
-    examine(&wanted).expect("there is one")
+    examine(&settings).expect("there is one")
 }
 
 /// A process with a thread that has used no CPU since.
@@ -60,26 +60,26 @@ fn descriptors_that_run_out_are_found() {
 }
 
 #[test]
-fn a_process_that_is_not_there_is_said() {
-    let wanted = Wanted {
+fn a_process_that_is_not_there_is_reported() {
+    let settings = ProcessExamSettings {
         machine: Planted::new().machine(),
         pid: 7,
         interval: Duration::ZERO,
         program: String::new(),
     };
-    assert_eq!(examine(&wanted).expect_err("none"), "--pid 7: there is no such process");
+    assert_eq!(examine(&settings).expect_err("none"), "--pid 7: there is no such process");
 }
 
 #[test]
-fn sockets_of_this_process_are_told_by_state() {
+fn sockets_of_this_process_are_reported_by_state() {
     let _listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
-    let wanted = Wanted {
+    let settings = ProcessExamSettings {
         machine: Machine::here(),
         pid: std::process::id(),
         interval: Duration::ZERO,
         program: String::new(),
     };
-    let report = examine(&wanted).expect("it runs");
+    let report = examine(&settings).expect("it runs");
     let fact = |name: &str| report.facts.iter().find(|fact| fact.name == name).map(|fact| fact.value.clone());
     assert!(fact("TCP sockets").is_some_and(|words| words.contains("LISTEN")), "{:?}", report.facts);
     assert!(fact("descriptors").is_some_and(|words| words.contains("socket")), "{:?}", report.facts);

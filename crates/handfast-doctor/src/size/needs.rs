@@ -7,7 +7,7 @@ use std::time::Duration;
 use handfast_net::ports::{Reuse, TIME_WAIT, usable};
 use handfast_text::units::{bytes, count, counted, duration, rate, share};
 
-use super::{Costs, Memory, Need, Wanted};
+use super::{Costs, Memory, Need, PlannedLoad};
 use crate::costs::{AWAY, BUFFERED, EMPTY, FILES, FILES_BESIDE, Idle, TRACKED, TRACKED_AFTER};
 use crate::exam::total_memory;
 use crate::machine::Machine;
@@ -17,12 +17,17 @@ use crate::pairs::Pairs;
 const PAGE: u64 = 4096;
 
 /// All of them, including those with a need of 0.
-pub(super) fn all(machine: &Machine, wanted: &Wanted, costs: &Costs, kernel: Option<&Pairs>) -> Vec<Need> {
+pub(super) fn all(
+    machine: &Machine,
+    planned: &PlannedLoad,
+    costs: &Costs,
+    kernel: Option<&Pairs>,
+) -> Vec<Need> {
     let load = Load {
         machine,
-        wanted,
-        rate: wanted.full_per_second + wanted.resumed_per_second,
-        memory: memory(wanted, kernel),
+        planned,
+        rate: planned.full_per_second + planned.resumed_per_second,
+        memory: memory(planned, kernel),
     };
     let mut all = vec![load.cores(costs), load.memory(kernel), load.tcp_memory(kernel), load.files()];
     all.extend(load.open_files_of_machine());
@@ -34,17 +39,17 @@ pub(super) fn all(machine: &Machine, wanted: &Wanted, costs: &Costs, kernel: Opt
 }
 
 /// The parts of the memory.
-pub(super) fn memory(wanted: &Wanted, kernel: Option<&Pairs>) -> Memory {
+pub(super) fn memory(planned: &PlannedLoad, kernel: Option<&Pairs>) -> Memory {
     Memory {
-        program_bytes: EMPTY.value + Idle::of(wanted.backend_tls).bytes(wanted.open),
-        kernel_bytes: kernel.map_or(0, |pairs| pairs.bytes_each).saturating_mul(wanted.open),
-        buffer_bytes: (wanted.bytes_per_second as f64 * wanted.rtt_seconds) as u64 * BUFFERED,
+        program_bytes: EMPTY.value + Idle::of(planned.backend_tls).bytes(planned.open),
+        kernel_bytes: kernel.map_or(0, |pairs| pairs.bytes_each).saturating_mul(planned.open),
+        buffer_bytes: (planned.bytes_per_second as f64 * planned.rtt_seconds) as u64 * BUFFERED,
     }
 }
 
 struct Load<'a> {
     machine: &'a Machine,
-    wanted: &'a Wanted,
+    planned: &'a PlannedLoad,
     /// New connections a second.
     rate: f64,
     memory: Memory,
@@ -52,11 +57,11 @@ struct Load<'a> {
 
 impl Load<'_> {
     fn cores(&self, costs: &Costs) -> Need {
-        let wanted = self.wanted;
+        let planned = self.planned;
         let carried = self.rate * costs.carried_bytes as f64;
-        let more = (wanted.bytes_per_second as f64 - carried).max(0.0);
+        let more = (planned.bytes_per_second as f64 - carried).max(0.0);
         let parts =
-            [(wanted.full_per_second, "full", "full"), (wanted.resumed_per_second, "resumed", "resumed")];
+            [(planned.full_per_second, "full", "full"), (planned.resumed_per_second, "resumed", "resumed")];
         let mut terms = Vec::new();
         let mut seconds = 0.0;
         for (rate_of, name, word) in parts.into_iter().filter(|part| part.0 > 0.0) {
@@ -70,7 +75,7 @@ impl Load<'_> {
             terms.push(format!("{} a second × {ns:.3} ns a byte", bytes(more as u64)));
         }
         let efficiency = costs.efficiency.max(0.01);
-        let needed = seconds / wanted.busy.max(0.01) / efficiency;
+        let needed = seconds / planned.busy.max(0.01) / efficiency;
         let together = match efficiency {
             efficiency if efficiency < 0.9995 => {
                 format!(" / {} (all cores at once, by handfast speed)", share(efficiency))
@@ -80,12 +85,12 @@ impl Load<'_> {
         Need {
             topic: "cores",
             needed,
-            here: Some(wanted.cores as f64),
+            here: Some(planned.cores as f64),
             unit: "cores",
             arithmetic: format!(
                 "({}) = {seconds:.3} s of a core each second / {} busy{together} = {needed:.2} cores",
                 terms.join(" + "),
-                share(wanted.busy)
+                share(planned.busy)
             ),
             from: costs.source.clone(),
             consequence: "handshakes wait longer and longer for a core, until clients time out",
@@ -98,7 +103,7 @@ impl Load<'_> {
     }
 
     fn memory(&self, kernel: Option<&Pairs>) -> Need {
-        let (open, idle) = (self.wanted.open, Idle::of(self.wanted.backend_tls));
+        let (open, idle) = (self.planned.open, Idle::of(self.planned.backend_tls));
         let Memory { program_bytes, kernel_bytes, buffer_bytes } = self.memory;
         let needed = program_bytes + kernel_bytes + buffer_bytes;
         let mut arithmetic = format!(
@@ -138,15 +143,15 @@ impl Load<'_> {
     fn buffered(&self) -> String {
         format!(
             "{} a second × {} round trip × {BUFFERED} for the kernel's own",
-            bytes(self.wanted.bytes_per_second),
-            duration(self.wanted.rtt_seconds * 1e9)
+            bytes(self.planned.bytes_per_second),
+            duration(self.planned.rtt_seconds * 1e9)
         )
     }
 
     fn tcp_memory(&self, kernel: Option<&Pairs>) -> Need {
         let idle = kernel.map_or(0, |pairs| pairs.buffer_bytes_each);
         let buffers = self.memory.buffer_bytes;
-        let needed = buffers + idle.saturating_mul(self.wanted.open);
+        let needed = buffers + idle.saturating_mul(self.planned.open);
         let limits = self.machine.numbers("net.ipv4.tcp_mem");
         let pages = needed.div_ceil(PAGE);
         Need {
@@ -158,7 +163,7 @@ impl Load<'_> {
                 "{} ({}) + {} × {} B (what the kernel counts for an idle pair) = {}",
                 bytes(buffers),
                 self.buffered(),
-                count(self.wanted.open),
+                count(self.planned.open),
                 count(idle),
                 bytes(needed)
             ),
@@ -178,7 +183,7 @@ impl Load<'_> {
             unit: "files",
             arithmetic: format!(
                 "{} × {FILES} + {FILES_BESIDE} for everything else = {}",
-                count(self.wanted.open),
+                count(self.planned.open),
                 count(needed)
             ),
             from: "the hard limit of a process started from here".to_owned(),
@@ -191,7 +196,7 @@ impl Load<'_> {
     }
 
     fn for_files(&self) -> u64 {
-        if self.wanted.open == 0 { 0 } else { self.wanted.open * FILES + FILES_BESIDE }
+        if self.planned.open == 0 { 0 } else { self.planned.open * FILES + FILES_BESIDE }
     }
 
     /// The limits of one process, and of all processes together.
@@ -226,18 +231,18 @@ impl Load<'_> {
     }
 
     fn ports(&self) -> Option<Need> {
-        let (machine, wanted) = (self.machine, self.wanted);
-        if wanted.backends == 0 {
+        let (machine, planned) = (self.machine, self.planned);
+        if planned.backends == 0 {
             return None;
         }
         let reserved = machine.sysctl("net.ipv4.ip_local_reserved_ports").unwrap_or_default();
         let range = machine.sysctl("net.ipv4.ip_local_port_range").unwrap_or_default();
         let usable = usable(&range, &reserved);
         let rest = self.rest();
-        let needed = wanted.open as f64 + self.rate * rest.as_secs_f64();
-        let ways = wanted.backends * wanted.sources.max(1);
+        let needed = planned.open as f64 + self.rate * rest.as_secs_f64();
+        let ways = planned.backends * planned.sources.max(1);
         let addresses =
-            usable.map_or(0, |usable| (needed / (usable * wanted.backends).max(1) as f64).ceil() as u64);
+            usable.map_or(0, |usable| (needed / (usable * planned.backends).max(1) as f64).ceil() as u64);
         let mut change = vec![
             format!(
                 "source = [ … ]   with {} of this machine (handfast.toml)",
@@ -255,13 +260,13 @@ impl Load<'_> {
             unit: "ports",
             arithmetic: format!(
                 "{} open + {} × {} in TIME_WAIT, where this side ends first = {}; here {} × {} × {}",
-                count(wanted.open),
+                count(planned.open),
                 rate(self.rate),
                 duration(rest.as_nanos() as f64),
                 count(needed as u64),
                 counted(usable.unwrap_or(0), "source port"),
-                counted(wanted.sources, "source address"),
-                counted(wanted.backends, "backend")
+                counted(planned.sources, "source address"),
+                counted(planned.backends, "backend")
             ),
             from: "net.ipv4.ip_local_port_range without ip_local_reserved_ports".to_owned(),
             consequence: "connect fails with EADDRNOTAVAIL, and clients are reset (cause out-of-ports)",
@@ -283,7 +288,7 @@ impl Load<'_> {
     fn tracking(&self) -> Option<Need> {
         let most = self.machine.number("net.netfilter.nf_conntrack_max")?;
         let each = TRACKED as f64;
-        let needed = each * (self.wanted.open as f64 + self.rate * TRACKED_AFTER);
+        let needed = each * (self.planned.open as f64 + self.rate * TRACKED_AFTER);
         Some(Need {
             topic: "conntrack",
             needed,
@@ -291,7 +296,7 @@ impl Load<'_> {
             unit: "entries",
             arithmetic: format!(
                 "({} open + {} × {TRACKED_AFTER} s after their end) × {TRACKED}, the client's and the backend's = {}",
-                count(self.wanted.open),
+                count(self.planned.open),
                 rate(self.rate),
                 count(needed as u64)
             ),
@@ -305,8 +310,8 @@ impl Load<'_> {
     }
 
     fn queue(&self) -> Need {
-        let wait = AWAY.max(self.wanted.rtt_seconds);
-        let listeners = self.wanted.cores.max(1);
+        let wait = AWAY.max(self.planned.rtt_seconds);
+        let listeners = self.planned.cores.max(1);
         let needed = (self.rate * wait / listeners as f64).ceil();
         Need {
             topic: "accept-queue",

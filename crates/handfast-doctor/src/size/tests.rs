@@ -24,8 +24,8 @@ fn pairs() -> Result<(Pairs, Vec<Unseen>), String> {
     Ok((pairs, vec![("x", "y".into())]))
 }
 
-fn wanted() -> Wanted {
-    Wanted {
+fn planned_load() -> PlannedLoad {
+    PlannedLoad {
         full_per_second: 1_000.0,
         resumed_per_second: 2_000.0,
         key: "ECDSA-P256".into(),
@@ -37,13 +37,13 @@ fn wanted() -> Wanted {
         busy: 0.5,
         rtt_seconds: 0.1,
         cores: 2,
-        ..Wanted::default()
+        ..PlannedLoad::default()
     }
 }
 
-fn made(wanted: Wanted) -> Size {
-    let cores = wanted.cores;
-    size(&Planted::healthy().machine(), "handfast", wanted, costs(cores), pairs())
+fn made(planned: PlannedLoad) -> Size {
+    let cores = planned.cores;
+    size(&Planted::healthy().machine(), "handfast", planned, costs(cores), pairs())
 }
 
 fn need<'s>(topic: &str, size: &'s Size) -> &'s Need {
@@ -52,7 +52,7 @@ fn need<'s>(topic: &str, size: &'s Size) -> &'s Need {
 
 #[test]
 fn cores_are_the_sum_of_what_each_takes() {
-    let size = made(wanted());
+    let size = made(planned_load());
     // 1,000 × 200 µs + 2,000 × 150 µs + (124,576,000 - 3,000 × 8,192) × 0.4 ns = 0.2 + 0.3 + 0.04 s.
     let cores = need("cores", &size);
     assert!((cores.needed - 0.54 / 0.5 / 0.9).abs() < 1e-9, "{cores:?}");
@@ -66,24 +66,24 @@ fn cores_are_the_sum_of_what_each_takes() {
 
 #[test]
 fn memory_is_the_programs_and_the_kernels() {
-    let size = made(wanted());
+    let size = made(planned_load());
     let buffers = 12_457_600 * 2;
     let idle = crate::costs::IDLE.bytes(10_000);
     let expected = crate::costs::EMPTY.value + idle + 10_000 * 8_000 + buffers;
     assert_eq!(need("memory", &size).needed as u64, expected);
     assert_eq!(need("tcp-memory", &size).needed as u64, buffers + 10_000 * 100);
-    let both = made(Wanted { backend_tls: true, ..wanted() });
+    let both = made(PlannedLoad { backend_tls: true, ..planned_load() });
     let more = need("memory", &both).needed as u64 - expected;
     assert_eq!(more, (crate::costs::IDLE_BOTH.each - crate::costs::IDLE.each) * 10_000);
     let unmeasured =
-        super::size(&Planted::healthy().machine(), "", wanted(), costs(2), Err("no loopback".into()));
+        super::size(&Planted::healthy().machine(), "", planned_load(), costs(2), Err("no loopback".into()));
     assert_eq!(need("memory", &unmeasured).needed as u64, expected - 80_000_000);
     assert!(unmeasured.unseen.iter().any(|unseen| unseen.why == "no loopback"), "{:?}", unmeasured.unseen);
 }
 
 #[test]
 fn tables_and_ports_hold_what_is_open_and_what_rests() {
-    let size = made(wanted());
+    let size = made(planned_load());
     let figures = |topic| {
         let need = need(topic, &size);
         (need.needed as u64, need.here.map(|here| here as u64))
@@ -98,13 +98,13 @@ fn tables_and_ports_hold_what_is_open_and_what_rests() {
     let ports = need("source-ports", &size);
     assert!(ports.change[0].contains("with 7 addresses"), "{ports:?}");
     assert!(ports.change.contains(&"sysctl -w net.ipv4.tcp_tw_reuse=1".to_owned()), "{ports:?}");
-    let unix = made(Wanted { backends: 0, ..wanted() });
+    let unix = made(PlannedLoad { backends: 0, ..planned_load() });
     assert!(unix.needs.iter().all(|need| need.topic != "source-ports"));
 }
 
 #[test]
 fn what_gives_out_first_is_the_scarcest() {
-    let size = made(wanted());
+    let size = made(planned_load());
     assert!(!size.fits());
     let first = size.first.as_ref().expect("something");
     assert_eq!((first.topic, first.open), ("source-ports", 1_485));
@@ -118,15 +118,21 @@ fn what_gives_out_first_is_the_scarcest() {
         last,
         "source-ports, at 15 % of the planned load: 446/s new connections, 1,485 open connections, 17.7 MiB a second"
     );
-    let idle =
-        made(Wanted { open: 2_000, backends: 1, sources: 1, busy: 0.7, cores: 2, ..Wanted::default() });
+    let idle = made(PlannedLoad {
+        open: 2_000,
+        backends: 1,
+        sources: 1,
+        busy: 0.7,
+        cores: 2,
+        ..PlannedLoad::default()
+    });
     assert!(idle.fits(), "{:#?}", idle.needs);
     assert!(idle.needs.iter().all(|need| need.topic != "cores"), "nothing is computed for idle connections");
 }
 
 #[test]
-fn what_is_not_known_is_told() {
-    let size = size(&Planted::new().machine(), "handfast", wanted(), costs(2), pairs());
+fn what_is_not_known_is_reported() {
+    let size = size(&Planted::new().machine(), "handfast", planned_load(), costs(2), pairs());
     assert!(
         size.unseen.iter().any(|unseen| unseen.what == "how much there is of memory"),
         "{:?}",
@@ -146,7 +152,7 @@ fn the_published_schema_describes_it() {
     let faults = |value: &serde_json::Value| -> Vec<String> {
         validator.iter_errors(value).map(|error| format!("{}: {error}", error.instance_path())).collect()
     };
-    let mut value: serde_json::Value = serde_json::from_str(&made(wanted()).to_json()).expect("JSON");
+    let mut value: serde_json::Value = serde_json::from_str(&made(planned_load()).to_json()).expect("JSON");
     assert_eq!(faults(&value), [""; 0]);
     // And it can complain.
     value["schema"] = "handfast-size/2".into();

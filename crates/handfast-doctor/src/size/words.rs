@@ -4,7 +4,7 @@
 
 use handfast_text::units::{bytes, count, counted, duration, rate, share};
 
-use super::{Cost, First, Need, Size, Wanted};
+use super::{Cost, First, Need, PlannedLoad, Size};
 use crate::report::{Finding, Report};
 
 /// As a report.
@@ -21,7 +21,7 @@ pub fn to_report(size: &Size) -> Report {
         finding.change.clone_from(&need.change);
         report.find(finding);
     }
-    report.fact("wanted", wanted(&size.wanted));
+    report.fact("wanted", planned(&size.planned));
     for cost in &size.costs.each {
         report.fact(cost.name, one(cost, size));
     }
@@ -51,20 +51,20 @@ pub fn to_report(size: &Size) -> Report {
     report
 }
 
-fn wanted(wanted: &Wanted) -> String {
-    let behind = match (wanted.backend_tls, wanted.backends) {
+fn planned(load: &PlannedLoad) -> String {
+    let behind = match (load.backend_tls, load.backends) {
         (true, _) => "TLS with the backends too, resumed",
         (false, 0) => "backends on unix sockets",
         (false, _) => "plain to the backends",
     };
     format!(
         "{} full handshakes ({}, {}), {} resumed; {} open; {} a second in and out together; {behind}",
-        rate(wanted.full_per_second),
-        wanted.key,
-        wanted.group,
-        rate(wanted.resumed_per_second),
-        counted(wanted.open, "connection"),
-        bytes(wanted.bytes_per_second)
+        rate(load.full_per_second),
+        load.key,
+        load.group,
+        rate(load.resumed_per_second),
+        counted(load.open, "connection"),
+        bytes(load.bytes_per_second)
     )
 }
 
@@ -80,7 +80,7 @@ fn one(cost: &Cost, size: &Size) -> String {
         "{} = {} of a core; {} fully busy with nothing else: {most}",
         terms.join(" + "),
         time(cost.ns),
-        counted(size.wanted.cores, "core")
+        counted(size.planned.cores, "core")
     )
 }
 

@@ -35,7 +35,7 @@ impl Bus for Breakable {
         self.local.limit()
     }
 
-    fn stands(&self) -> bool {
+    fn is_connected(&self) -> bool {
         *self.connected.borrow()
     }
 

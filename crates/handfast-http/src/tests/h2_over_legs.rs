@@ -17,7 +17,7 @@ const SEEDS: (u64, u64) = (1_000, 10_000);
 
 /// The protocol's own initial window (RFC 9113 §6.9.2). With a smaller one h2 0.4.20 can stall a stream for ever: what its reader
 /// released before the settings were acknowledged may be less than h2 reports at once, and afterwards h2 does not look again.
-const LEAST_WINDOW: u32 = 65_535;
+const MIN_WINDOW: u32 = 65_535;
 
 /// Fate of the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,7 +75,7 @@ impl Plan {
             Exchange { upload, download, reset }
         });
         let exchanges = exchanges.collect();
-        let window = LEAST_WINDOW + below(2) as u32 * below(64_000) as u32;
+        let window = MIN_WINDOW + below(2) as u32 * below(64_000) as u32;
         Self { is_tls: below(2) == 0, room, window, fate, exchanges }
     }
 }
@@ -289,8 +289,8 @@ impl World {
             assert!(expected || self.plan.fate != Fate::Whole, "{number}: {error:?}");
         }
         // A reset stream has no end that its reader could take for one.
-        let is_ended = |seen: &[(usize, Seen)], wanted: usize| {
-            seen.iter().any(|(number, seen)| *number == wanted && matches!(seen, Seen::End))
+        let is_ended = |seen: &[(usize, Seen)], required: usize| {
+            seen.iter().any(|(number, seen)| *number == required && matches!(seen, Seen::End))
         };
         for (number, exchange) in exchanges.iter().enumerate() {
             match exchange.reset {

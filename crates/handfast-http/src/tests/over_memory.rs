@@ -31,11 +31,11 @@ where
     B: Body<Data = Bytes, Error = Infallible> + 'static,
 {
     let outcome = outcome();
-    let said = Rc::clone(&outcome);
+    let ending = Rc::clone(&outcome);
     let deadline = InMemory::turn() + limit;
     tasks::spawn(async move {
         let ended = serve::<InMemory, _, _, _, _>(pipe, service, version, stop, deadline).await;
-        *said.borrow_mut() = Some(ended);
+        *ending.borrow_mut() = Some(ended);
     });
     outcome
 }
@@ -47,12 +47,13 @@ fn one_connection_carries_many_exchanges() {
         for room in [1 << 20, 37] {
             in_memory(move || async move {
                 let (near, far) = pair(room, true);
-                let ended = server(far, service_fn(echo), version, std::future::pending(), PATIENCE);
+                let ended = server(far, service_fn(echo), version, std::future::pending(), TIMEOUT);
                 let mut client =
                     Client::<_, InMemory>::open(&near, version, 1, soon::<InMemory>()).await.expect("ready");
                 for number in 0..50_usize {
                     let body = vec![b'a' + (number % 26) as u8; number * 97];
-                    let (status, answer) = ask(&mut client, &format!("/{number}"), body.clone()).await;
+                    let (status, answer) =
+                        send_request(&mut client, &format!("/{number}"), body.clone()).await;
                     assert_eq!(status, StatusCode::OK);
                     assert_eq!(answer, [format!("/{number} ").as_bytes(), &body].concat());
                 }
@@ -78,7 +79,7 @@ fn a_hundred_streams_are_under_way_together() {
                 echo(request).await
             }
         });
-        let _ended = server(far, service, Version::Http2, std::future::pending(), PATIENCE);
+        let _ended = server(far, service, Version::Http2, std::future::pending(), TIMEOUT);
         let mut client =
             Client::<_, InMemory>::open(&near, Version::Http2, 100, soon::<InMemory>()).await.expect("ready");
         let mut replies: Vec<Pin<Box<dyn Future<Output = Bytes>>>> = Vec::new();
@@ -113,7 +114,7 @@ fn a_peer_that_vanishes_in_the_middle_ends_what_was_under_way() {
                     }
                 })
             };
-            let ended = server(far, service, version, std::future::pending(), PATIENCE);
+            let ended = server(far, service, version, std::future::pending(), TIMEOUT);
             let mut client =
                 Client::<_, InMemory>::open(&near, version, 1, soon::<InMemory>()).await.expect("ready");
             let reply = client.send(post(version, "/", Vec::new()));
@@ -182,18 +183,18 @@ fn a_server_that_is_to_stop_answers_what_is_under_way_and_ends() {
                     }
                 })
             };
-            let told = Rc::new(Gate::default());
+            let gate = Rc::new(Gate::default());
             let stop = {
-                let told = Rc::clone(&told);
-                async move { told.pass(2).await }
+                let gate = Rc::clone(&gate);
+                async move { gate.pass(2).await }
             };
-            let ended = server(far, service, version, stop, PATIENCE);
+            let ended = server(far, service, version, stop, TIMEOUT);
             let mut client =
                 Client::<_, InMemory>::open(&near, version, 2, soon::<InMemory>()).await.expect("ready");
             let reply = client.send(post(version, "/last", Vec::new()));
             client.drive(arrived.pass(2), soon::<InMemory>()).await.expect("in time");
             // It has to stop while the request is under way; only then is it answered.
-            told.pass(2).await;
+            gate.pass(2).await;
             pause::<InMemory>(Duration::from_millis(30)).await;
             let answer = async {
                 go.pass(2).await;
@@ -218,14 +219,14 @@ fn a_connection_goes_on_in_another_task() {
     for version in VERSIONS {
         in_memory(move || async move {
             let (near, far) = pair(100, true);
-            let _ended = server(far, service_fn(echo), version, std::future::pending(), PATIENCE);
+            let _ended = server(far, service_fn(echo), version, std::future::pending(), TIMEOUT);
             let mut client =
                 Client::<_, InMemory>::open(&near, version, 1, soon::<InMemory>()).await.expect("ready");
-            assert_eq!(ask(&mut client, "/here", vec![b'h'; 1000]).await.1.len(), 1006);
+            assert_eq!(send_request(&mut client, "/here", vec![b'h'; 1000]).await.1.len(), 1006);
             let there = Rc::new(Gate::default());
             let done = Rc::clone(&there);
             tasks::spawn(async move {
-                assert_eq!(ask(&mut client, "/there", vec![b't'; 1000]).await.1.len(), 1007);
+                assert_eq!(send_request(&mut client, "/there", vec![b't'; 1000]).await.1.len(), 1007);
                 done.pass(1).await;
             });
             let limit = soon::<InMemory>();

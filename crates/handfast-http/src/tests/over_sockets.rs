@@ -19,24 +19,24 @@ fn serving<F: Future<Output = Reply> + 'static>(
     version: Version,
     service: fn(Request<Incoming>) -> F,
 ) -> (SocketAddr, Rc<RefCell<Vec<hyper::Result<Ended>>>>) {
-    let patience = SocketTimeouts { unacknowledged: Duration::ZERO, keepalive: Duration::ZERO };
+    let timeouts = SocketTimeouts { unacknowledged: Duration::ZERO, keepalive: Duration::ZERO };
     let any = Address::Ip("127.0.0.1:0".parse().expect("an address"));
-    let (local, mut sockets) = listen(&any, 0, 1, patience, Sharing::Alone).expect("a port");
+    let (local, mut sockets) = listen(&any, 0, 1, timeouts, Sharing::Alone).expect("a port");
     let Address::Ip(address) = local else { panic!("an address of TCP") };
     let mut listener = sockets.remove(0).open();
     let ends: Rc<RefCell<Vec<_>>> = Rc::default();
-    let said = Rc::clone(&ends);
+    let outcomes = Rc::clone(&ends);
     spawn(Priority::Flow, async move {
         loop {
             while let Some((stream, _)) = listener.try_accept().expect("it accepts") {
-                let said = Rc::clone(&said);
+                let outcomes = Rc::clone(&outcomes);
                 spawn(Priority::Flow, async move {
                     let stop = std::future::pending();
                     let pipe = plain(Side::Client, stream);
                     let service = service_fn(service);
                     let ended =
                         serve::<Engine, _, _, _, _>(pipe, service, version, stop, soon::<Engine>()).await;
-                    said.borrow_mut().push(ended);
+                    outcomes.borrow_mut().push(ended);
                 });
             }
             listener.ready(Moment::NEVER).await.expect("it is watched");
@@ -74,7 +74,7 @@ fn kept_connections_are_kept_and_end_in_order() {
             Client::<_, Engine>::open(&stream, Version::Http1, 1, soon::<Engine>()).await.expect("ready");
         for number in 0..100_usize {
             let body = vec![b'b'; number * 1000];
-            let (_, answer) = ask(&mut client, "/kept", body.clone()).await;
+            let (_, answer) = send_request(&mut client, "/kept", body.clone()).await;
             assert_eq!(answer, [b"/kept ", &body[..]].concat());
         }
         drop(client);
@@ -155,7 +155,7 @@ fn a_client_that_resets_is_noticed() {
             let mut client =
                 Client::<_, Engine>::open(&stream, version, 1, soon::<Engine>()).await.expect("ready");
             // A request with a body that never comes to its end, and the socket dropped, which resets it.
-            let (_, answer) = ask(&mut client, "/first", Vec::new()).await;
+            let (_, answer) = send_request(&mut client, "/first", Vec::new()).await;
             assert_eq!(answer, "/first ");
             let reply = client.send(post(version, "/never", vec![0; 4 << 20]));
             let _ = client.drive(poll_fn(|_| Poll::Ready(())), soon::<Engine>()).await;
@@ -167,7 +167,7 @@ fn a_client_that_resets_is_noticed() {
 }
 
 /// A connection that is idle.
-type Kept = (Pipe<Stream>, Client<Full<Bytes>>);
+type IdleConnection = (Pipe<Stream>, Client<Full<Bytes>>);
 
 /// As with a backend's connection that is kept for the next request.
 #[test]
@@ -175,7 +175,7 @@ fn a_connection_goes_on_in_another_task() {
     on_engine(|| async {
         for version in VERSIONS {
             let (address, ended) = server(version);
-            let kept: Rc<RefCell<Option<Kept>>> = Rc::default();
+            let kept: Rc<RefCell<Option<IdleConnection>>> = Rc::default();
             let done = Rc::new(Gate::default());
             for number in 0..20 {
                 let (kept, finished) = (Rc::clone(&kept), Rc::clone(&done));
@@ -192,7 +192,7 @@ fn a_connection_goes_on_in_another_task() {
                     };
                     stream.borrow().leg().socket().adopt();
                     let path = format!("/{number}");
-                    let (_, answer) = ask(&mut client, &path, vec![b'p'; 50_000]).await;
+                    let (_, answer) = send_request(&mut client, &path, vec![b'p'; 50_000]).await;
                     assert_eq!(answer, [path.as_bytes(), b" ", &[b'p'; 50_000]].concat());
                     stream.borrow().leg().socket().release();
                     *kept.borrow_mut() = Some((stream, client));
@@ -241,7 +241,7 @@ fn a_service_may_wait_for_another_thread() {
                 Client::<_, Engine>::open(&stream, version, 1, soon::<Engine>()).await.expect("ready");
             for number in 0..100 {
                 let path = format!("/{number}");
-                assert_eq!(ask(&mut client, &path, Vec::new()).await.1, format!("{path} "));
+                assert_eq!(send_request(&mut client, &path, Vec::new()).await.1, format!("{path} "));
             }
         });
     }

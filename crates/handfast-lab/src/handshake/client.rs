@@ -16,13 +16,13 @@ use super::servers::NAME;
 use crate::error::LabError;
 
 /// Time limit for a silent connection.
-const PATIENCE: Duration = Duration::from_secs(20);
+const SILENCE_TIMEOUT: Duration = Duration::from_secs(20);
 /// The longest response that is read.
-const LONGEST: usize = 1 << 20;
+const MAX_RESPONSE_BYTES: usize = 1 << 20;
 
 /// Reason why a measurement failed.
 #[derive(Debug)]
-pub(super) enum Trouble {
+pub(super) enum MeasurementError {
     /// The lab itself.
     Lab(LabError),
     /// The connection.
@@ -31,13 +31,13 @@ pub(super) enum Trouble {
     Answer(&'static str),
 }
 
-impl From<Failed> for Trouble {
+impl From<Failed> for MeasurementError {
     fn from(failed: Failed) -> Self {
         Self::Failed(failed)
     }
 }
 
-impl Trouble {
+impl MeasurementError {
     pub(super) fn into_error(self, act: &str) -> LabError {
         let why = match self {
             Self::Lab(error) => return error,
@@ -71,20 +71,24 @@ pub(super) struct Times {
 }
 
 fn deadline() -> Moment {
-    Moment::now() + PATIENCE
+    Moment::now() + SILENCE_TIMEOUT
 }
 
 /// Connects. The connection is open as long as the line is there.
-pub(super) fn connect(to: SocketAddr) -> Result<(Times, Line), Trouble> {
+pub(super) fn connect(to: SocketAddr) -> Result<(Times, Line), MeasurementError> {
     let line = Line::connect(to, deadline())?;
     let (begun, connected) = (line.begun(), Moment::now());
-    let local = line.local().ok_or(Trouble::Answer("a connection without an address"))?;
+    let local = line.local().ok_or(MeasurementError::Answer("a connection without an address"))?;
     let agreed = Agreed::default();
     Ok((Times { local, begun, connected, secured: None, first_byte: None, agreed, early: None }, line))
 }
 
 /// Connects, shakes hands, asks for one resource, and reads it to its end.
-pub(super) fn transact(to: SocketAddr, client: &Client, resume: bool) -> Result<(Times, Line), Trouble> {
+pub(super) fn transact(
+    to: SocketAddr,
+    client: &Client,
+    resume: bool,
+) -> Result<(Times, Line), MeasurementError> {
     // Kept open: a server that may answer early data would also end the connection before the handshake is done.
     let request = request(false);
     let mut connection = Connection::open(to, client, resume, &request)?;
@@ -112,7 +116,7 @@ impl Connection {
         client: &Client,
         resume: bool,
         request: &[u8],
-    ) -> Result<Self, Trouble> {
+    ) -> Result<Self, MeasurementError> {
         let hello = Hello::new(client, resume, request)?;
         let (mut times, mut line) = connect(to)?;
         line.send(hello.bytes.filled(), deadline())?;
@@ -130,7 +134,7 @@ impl Connection {
     }
 
     /// Sends, with whatever of a flight is not sent yet.
-    pub(super) fn send(&mut self, bytes: &[u8]) -> Result<(), Trouble> {
+    pub(super) fn send(&mut self, bytes: &[u8]) -> Result<(), MeasurementError> {
         Ok(self.talk.send(bytes, deadline())?)
     }
 
@@ -145,9 +149,9 @@ impl Connection {
     }
 
     /// Reads once; what came is decrypted.
-    pub(super) fn read(&mut self) -> Result<(), Trouble> {
-        if self.talk.plaintext.len() > LONGEST {
-            return Err(Trouble::Answer("the response is longer than anything that was asked for"));
+    pub(super) fn read(&mut self) -> Result<(), MeasurementError> {
+        if self.talk.plaintext.len() > MAX_RESPONSE_BYTES {
+            return Err(MeasurementError::Answer("the response is longer than anything that was asked for"));
         }
         match self.talk.receive(32 << 10, deadline())? {
             Got::Bytes(_) => {}
@@ -166,14 +170,14 @@ impl Connection {
     }
 
     /// Reads one response and takes it out: to its Content-Length, or to the end of the connection.
-    pub(super) fn response(&mut self) -> Result<(), Trouble> {
+    pub(super) fn response(&mut self) -> Result<(), MeasurementError> {
         loop {
             if let Some(length) = whole(self.talk.plaintext.filled(), self.ended)? {
                 self.talk.plaintext.take(length);
                 return Ok(());
             }
             if self.ended {
-                return Err(Trouble::Answer(
+                return Err(MeasurementError::Answer(
                     "the server ended the connection before its response was complete",
                 ));
             }
@@ -183,11 +187,11 @@ impl Connection {
 }
 
 /// Bytes of the response, when all of it is there.
-fn whole(bytes: &[u8], ended: bool) -> Result<Option<usize>, Trouble> {
+fn whole(bytes: &[u8], ended: bool) -> Result<Option<usize>, MeasurementError> {
     let Some(end) = bytes.windows(4).position(|window| window == b"\r\n\r\n") else { return Ok(None) };
     let head = String::from_utf8_lossy(&bytes[..end]).to_ascii_lowercase();
     if !(head.starts_with("http/1.1 200") || head.starts_with("http/1.0 200")) {
-        return Err(Trouble::Answer("the server did not answer with 200"));
+        return Err(MeasurementError::Answer("the server did not answer with 200"));
     }
     let length = head.lines().find_map(|line| line.strip_prefix("content-length:"));
     match length.and_then(|length| length.trim().parse::<usize>().ok()) {

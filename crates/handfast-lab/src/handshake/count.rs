@@ -29,7 +29,7 @@ pub(super) struct Mark {
     /// True if it came from the server.
     pub(super) back: bool,
     /// True if it is more than an acknowledgement: SYN, or data.
-    pub(super) tells: bool,
+    pub(super) has_content: bool,
     /// Bytes of data.
     pub(super) data: u32,
     /// Round trips behind it.
@@ -48,7 +48,7 @@ struct Event {
     at: Moment,
     at_client: bool,
     received: bool,
-    tells: bool,
+    has_content: bool,
     data: u32,
 }
 
@@ -70,7 +70,7 @@ impl Packets {
                 at: sighting.at,
                 at_client,
                 received: sighting.received,
-                tells: segment.syn || segment.data > 0,
+                has_content: segment.syn || segment.data > 0,
                 data: segment.data,
             });
         }
@@ -94,7 +94,7 @@ impl Packets {
     }
 
     fn levels(&self, moment: Moment) -> impl Iterator<Item = u64> {
-        let arrived = move |mark: &&Mark| mark.back && mark.tells && mark.at <= moment;
+        let arrived = move |mark: &&Mark| mark.back && mark.has_content && mark.at <= moment;
         let level = move |marks: &Vec<Mark>| marks.iter().filter(arrived).map(|mark| mark.level).max();
         self.connections.iter().map(move |marks| level(marks).unwrap_or(0))
     }
@@ -114,10 +114,10 @@ fn marks(mut events: Vec<Event>) -> Vec<Mark> {
     let mut acknowledged = (0, Moment::from_nanos(0));
     let (mut there, mut back) = (VecDeque::new(), VecDeque::new());
     let mut marks = Vec::new();
-    for Event { at, at_client: here, received, tells, data } in events {
+    for Event { at, at_client: here, received, has_content, data } in events {
         let level = match (here, received) {
             (true, false) => {
-                there.push_back((at_client, tells));
+                there.push_back((at_client, has_content));
                 at_client
             }
             (false, true) => {
@@ -140,7 +140,7 @@ fn marks(mut events: Vec<Event>) -> Vec<Mark> {
                 level
             }
         };
-        marks.push(Mark { at, back: received, tells, data, level });
+        marks.push(Mark { at, back: received, has_content, data, level });
     }
     marks
 }

@@ -9,7 +9,7 @@ use handfast_leg::blocking::Failed;
 use handfast_net::clock::Moment;
 use handfast_tls::client::{Client, ClientSettings, Verification};
 
-use super::client::{Connection, Trouble, request};
+use super::client::{Connection, MeasurementError, request};
 use super::origin::{ACK, DATA, END_HEADERS, END_STREAM, HEADERS, PREFACE, SETTINGS, frame, whole_frame};
 use super::servers::NAME;
 use crate::error::LabError;
@@ -65,7 +65,7 @@ pub(super) struct Loaded {
 }
 
 /// Loads a page.
-pub(super) fn load(to: SocketAddr, version: &str, mode: Mode) -> Result<Loaded, Trouble> {
+pub(super) fn load(to: SocketAddr, version: &str, mode: Mode) -> Result<Loaded, MeasurementError> {
     let alpn = if mode == Mode::Http2 { "h2" } else { "http/1.1" };
     let settings = ClientSettings {
         versions: vec![version.to_owned()],
@@ -89,7 +89,7 @@ pub(super) fn load(to: SocketAddr, version: &str, mode: Mode) -> Result<Loaded, 
 }
 
 /// Some resources over one connection, one after the other.
-fn several(to: SocketAddr, client: &Client, resources: usize) -> Result<SocketAddr, Trouble> {
+fn several(to: SocketAddr, client: &Client, resources: usize) -> Result<SocketAddr, MeasurementError> {
     let mut connection = Connection::open(to, client, false, &request(resources == 1))?;
     connection.response()?;
     for left in (0..resources - 1).rev() {
@@ -100,13 +100,17 @@ fn several(to: SocketAddr, client: &Client, resources: usize) -> Result<SocketAd
 }
 
 /// Each connection has its share of the resources.
-fn parallel(to: SocketAddr, client: &Arc<Client>, connections: usize) -> Result<Vec<SocketAddr>, Trouble> {
+fn parallel(
+    to: SocketAddr,
+    client: &Arc<Client>,
+    connections: usize,
+) -> Result<Vec<SocketAddr>, MeasurementError> {
     let share = |number: usize| RESOURCES / connections + usize::from(number < RESOURCES % connections);
     let load = |number: usize| {
         let client = Arc::clone(client);
         in_a_thread("page connection", move || several(to, &client, share(number)))
     };
-    let no_thread = |error| Trouble::Lab(LabError::command("start a thread")(error));
+    let no_thread = |error| MeasurementError::Lab(LabError::command("start a thread")(error));
     std::thread::scope(|scope| {
         let start = |number| std::thread::Builder::new().spawn_scoped(scope, move || load(number));
         let threads: Result<Vec<_>, _> = (0..connections).map(start).collect();
@@ -119,16 +123,16 @@ fn parallel(to: SocketAddr, client: &Arc<Client>, connections: usize) -> Result<
 }
 
 /// All resources over one connection of HTTP/2, asked for at once.
-fn at_once(to: SocketAddr, client: &Client) -> Result<SocketAddr, Trouble> {
-    let mut asked = PREFACE.to_vec();
-    asked.extend(frame(SETTINGS, 0, 0, &[]));
+fn at_once(to: SocketAddr, client: &Client) -> Result<SocketAddr, MeasurementError> {
+    let mut request = PREFACE.to_vec();
+    request.extend(frame(SETTINGS, 0, 0, &[]));
     for number in 0..RESOURCES {
         let stream = u32::try_from(2 * number + 1).unwrap_or(1);
-        asked.extend(frame(HEADERS, END_HEADERS | END_STREAM, stream, &header_block()));
+        request.extend(frame(HEADERS, END_HEADERS | END_STREAM, stream, &header_block()));
     }
-    let mut connection = Connection::open(to, client, false, &asked)?;
+    let mut connection = Connection::open(to, client, false, &request)?;
     if connection.times.agreed.alpn.as_deref() != Some("h2") {
-        return Err(Trouble::Answer("the server did not agree on HTTP/2"));
+        return Err(MeasurementError::Answer("the server did not agree on HTTP/2"));
     }
     let mut left = RESOURCES;
     while left > 0 {
@@ -136,7 +140,9 @@ fn at_once(to: SocketAddr, client: &Client) -> Result<SocketAddr, Trouble> {
             let before = connection.plaintext().len();
             connection.read()?;
             if connection.plaintext().len() == before && connection.has_ended() {
-                return Err(Trouble::Answer("the server ended the connection before the page was complete"));
+                return Err(MeasurementError::Answer(
+                    "the server ended the connection before the page was complete",
+                ));
             }
             continue;
         };

@@ -11,7 +11,7 @@ use serde::Serialize;
 use super::client::Times;
 use super::count::Packets;
 use super::page::{Loaded, RESOURCES};
-use super::{Wanted, html, ms};
+use super::{HandshakeSettings, html, ms};
 use crate::port::Engine;
 
 /// Figures published in 2010 of one handshake over a path of 114 ms: Jordan Sissel, "SSL latency". Name, packets, milliseconds.
@@ -133,11 +133,11 @@ impl Row {
         let (there, back) = packets.until(last);
         let agreed = [times.agreed.version, times.agreed.suite, times.agreed.group];
         let resumed = times.agreed.resumed == Some(true);
-        let wants_resumption = name.contains("resumed");
+        let needs_resumption = name.contains("resumed");
         let retried = times.agreed.hello_retry || !name.contains("retry");
         Self {
             name,
-            done: (resumed || !wants_resumption) && retried && (!early || times.early == Some(true)),
+            done: (resumed || !needs_resumption) && retried && (!early || times.early == Some(true)),
             agreed: agreed.into_iter().flatten().collect::<Vec<_>>().join(" "),
             packets_there: there,
             packets_back: back,
@@ -193,7 +193,7 @@ fn steps(rtt: Duration, round_trips: u64, begun: Moment, moment: Moment) -> Step
 
 impl Report {
     pub(super) fn new(
-        wanted: &Wanted,
+        settings: &HandshakeSettings,
         (engine, congestion_control): (Engine, String),
         late_packets: u64,
         servers: Vec<ServerReport>,
@@ -205,8 +205,8 @@ impl Report {
             kernel,
             engine: engine.word(),
             congestion_control,
-            rtt_ms: wanted.rtt.as_secs_f64() * 1e3,
-            runs: wanted.runs.max(1),
+            rtt_ms: settings.rtt.as_secs_f64() * 1e3,
+            runs: settings.runs.max(1),
             late_packets,
             servers,
         }

@@ -11,7 +11,7 @@ use crate::error::LabError;
 use crate::host::Host;
 use crate::names::FOLDER;
 use crate::namespace::code;
-use crate::run::{Servers, listens, pause};
+use crate::run::{Servers, is_listening, pause};
 
 /// The name that certificates are for.
 pub(super) const NAME: &str = "server";
@@ -20,7 +20,7 @@ pub(super) const BODY: usize = 4096;
 /// The port of the backend of servers that only relay.
 pub(super) const ORIGIN: u16 = 8080;
 /// Time limit for a server to listen.
-const PATIENCE: Duration = Duration::from_secs(20);
+const START_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Configuration of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -152,11 +152,11 @@ fn program(server: &Server) -> Option<String> {
 /// Version of the server's program in one line, as the program prints it.
 pub(super) fn version(server: &Server) -> String {
     let Some(program) = program(server) else { return String::new() };
-    let said = Command::new(program).arg(server.version).stdin(Stdio::null()).output();
-    let said = said.map(|said| [said.stdout, said.stderr].concat()).unwrap_or_default();
-    let said = String::from_utf8_lossy(&said).into_owned();
+    let output = Command::new(program).arg(server.version).stdin(Stdio::null()).output();
+    let output = output.map(|output| [output.stdout, output.stderr].concat()).unwrap_or_default();
+    let output = String::from_utf8_lossy(&output).into_owned();
     let with_digits = |line: &&str| line.contains(|letter: char| letter.is_ascii_digit());
-    let line = said.lines().find(with_digits).unwrap_or_default();
+    let line = output.lines().find(with_digits).unwrap_or_default();
     handfast_text::units::plain(line.split(" - http").next().unwrap_or_default().trim())
 }
 
@@ -204,7 +204,7 @@ impl Running {
     fn wait(&mut self, host: &Host, server: &Server) -> Result<(), LabError> {
         let begun = Instant::now();
         loop {
-            if host.run(|| Variant::ALL.into_iter().all(|variant| listens(Some(variant.port()))))? {
+            if host.run(|| Variant::ALL.into_iter().all(|variant| is_listening(Some(variant.port()))))? {
                 return Ok(());
             }
             let late =
@@ -218,11 +218,11 @@ impl Running {
                     )));
                 }
             }
-            if begun.elapsed() > PATIENCE {
+            if begun.elapsed() > START_TIMEOUT {
                 return Err(late(format!(
                     "{} did not listen within {}",
                     server.title,
-                    handfast_text::duration::written(PATIENCE)
+                    handfast_text::duration::written(START_TIMEOUT)
                 )));
             }
             pause();

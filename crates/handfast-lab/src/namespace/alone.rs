@@ -61,8 +61,8 @@ pub fn run(words: &[OsString]) -> Result<Output, LabError> {
         Err(_) => {
             let allowed = run(&[WITH_USERS.map(OsString::from).as_slice(), &["true".into()]].concat())?;
             if !allowed.status.success() {
-                let said = String::from_utf8_lossy(&allowed.stderr).trim().to_owned();
-                return Err(refused(act)(io::Error::other(said)));
+                let output = String::from_utf8_lossy(&allowed.stderr).trim().to_owned();
+                return Err(refused(act)(io::Error::other(output)));
             }
             run(&[WITH_USERS.map(OsString::from).as_slice(), words].concat())
         }

@@ -43,7 +43,7 @@ fn options_make_two_hosts_and_a_link() {
 }
 
 #[test]
-fn every_wrong_value_is_told_at_once() {
+fn every_wrong_value_is_reported_at_once() {
     let given = LinkWords {
         rtt: Some("114".into()),
         jitter: Some("2m".into()),
@@ -96,7 +96,7 @@ fn a_file_makes_any_network() {
 }
 
 #[test]
-fn everything_that_is_wrong_with_a_file_is_told() {
+fn everything_that_is_wrong_with_a_file_is_reported() {
     let text = r#"
         client = "nobody"
         [[link]]

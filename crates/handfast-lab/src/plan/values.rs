@@ -7,7 +7,7 @@ use handfast_text::{duration, size};
 use crate::emulate::Bound;
 
 /// The longest delay: more than to the moon and back, twenty times.
-const LONGEST: Duration = Duration::from_secs(60);
+const MAX_DELAY: Duration = Duration::from_secs(60);
 /// The smallest MTU that IPv4 allows to be of use (RFC 791: 68), and the largest packet.
 const MTU: std::ops::RangeInclusive<u32> = 68..=65_535;
 
@@ -29,7 +29,7 @@ impl Reader<'_> {
     pub(super) fn duration(&mut self, key: &str, text: Option<&str>) -> Duration {
         let Some(text) = text else { return Duration::ZERO };
         match duration::parse(text) {
-            Ok(duration) if duration <= LONGEST => return duration,
+            Ok(duration) if duration <= MAX_DELAY => return duration,
             Ok(_) => self.wrong(key, &format!("`{text}` is longer than a minute")),
             Err(error) => self.wrong(key, &error.to_string()),
         }

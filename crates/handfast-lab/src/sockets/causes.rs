@@ -26,76 +26,76 @@ pub struct Difference {
 }
 
 /// A difference that is known, and why nothing can be done about it.
-struct Known {
+struct KnownDifference {
     /// Beginnings of names of rows.
     rows: &'static [&'static str],
     operations: &'static [Operation],
-    told: &'static [&'static str],
+    reported_causes: &'static [&'static str],
     reason: &'static str,
 }
 
-const KNOWN: &[Known] = &[
-    Known {
+const KNOWN_DIFFERENCES: &[KnownDifference] = &[
+    KnownDifference {
         rows: &["backlog-full"],
         operations: &[Operation::Connect],
-        told: &[Cause::ConnectTimedOut.name()],
+        reported_causes: &[Cause::ConnectTimedOut.name()],
         reason: "Linux drops a SYN when the queue is full, as if the host did not exist; \
                  `backlog-full` is reported for unix sockets, where connect has a separate error",
     },
-    Known {
+    KnownDifference {
         rows: &["icmp-net-prohibited", "icmp-host-prohibited", "icmp-admin"],
         operations: &[Operation::Read, Operation::Write, Operation::Poll],
-        told: &[Cause::HostUnreachable.name(), Cause::NetworkUnreachable.name()],
+        reported_causes: &[Cause::HostUnreachable.name(), Cause::NetworkUnreachable.name()],
         reason: "for an established connection Linux keeps the errno and not the ICMP message, and these share the errno of \
                  an unreachable host or network",
     },
-    Known {
+    KnownDifference {
         rows: &["unix-peer-closes-unread"],
         operations: &[Operation::Write],
-        told: &[Cause::ClosedEarly.name()],
+        reported_causes: &[Cause::ClosedEarly.name()],
         reason: "on a unix socket, send fails with EPIPE, as after a clean end, and only a read returns ECONNRESET",
     },
-    Known {
+    KnownDifference {
         rows: &["listener-closed"],
         operations: &[Operation::Accept],
-        told: &["EINVAL"],
+        reported_causes: &["EINVAL"],
         reason: "accept fails so only after shutdown(2) of the listener; Handfast closes listeners",
     },
 ];
 
 /// The cells of a row in which Handfast reports another cause.
 pub(super) fn differences(row: &Row, result: &RowResult) -> Vec<Difference> {
-    let told = result.cells.iter().flat_map(|cell| {
+    let reported = result.cells.iter().flat_map(|cell| {
         cell.outcomes.iter().filter_map(move |counted| match &counted.outcome {
             Outcome::Measured(seen) => Some((cell.operation, seen.cause.as_deref()?)),
             Outcome::DoesNotApply(_) | Outcome::Skipped(_) | Outcome::Failed(_) => None,
         })
     });
-    told.filter_map(|(operation, told)| difference(row, operation, told)).collect()
+    reported.filter_map(|(operation, reported)| difference(row, operation, reported)).collect()
 }
 
-fn difference(row: &Row, operation: Operation, told: &str) -> Option<Difference> {
+fn difference(row: &Row, operation: Operation, reported: &str) -> Option<Difference> {
     let expected = match operation {
-        Operation::Connect => row.stands_for.0,
+        Operation::Connect => row.causes.0,
         Operation::Accept
         | Operation::Read
         | Operation::Write
         | Operation::Shutdown
         | Operation::Close
-        | Operation::Poll => row.stands_for.1,
+        | Operation::Poll => row.causes.1,
     };
-    if expected.iter().any(|cause| cause.name() == told) {
+    if expected.iter().any(|cause| cause.name() == reported) {
         return None;
     }
-    let known = KNOWN.iter().find(|known| {
+    let known = KNOWN_DIFFERENCES.iter().find(|known| {
         known.rows.iter().any(|name| row.name.starts_with(name))
             && known.operations.contains(&operation)
-            && known.told.contains(&told)
+            && known.reported_causes.contains(&reported)
     });
     Some(Difference {
         row: row.name.into(),
         operation,
-        told: told.into(),
+        told: reported.into(),
         expected: expected.iter().map(|cause| cause.name().into()).collect(),
         reason: known.map(|known| known.reason.into()),
     })
@@ -118,7 +118,7 @@ mod tests {
 
     #[test]
     fn every_known_difference_is_about_a_row_that_there_is() {
-        for known in KNOWN {
+        for known in KNOWN_DIFFERENCES {
             for name in known.rows {
                 assert!(super::super::rows::ROWS.iter().any(|row| row.name.starts_with(name)), "{name}");
             }

@@ -17,7 +17,7 @@ use super::path::Seen;
 use super::peer::Peer;
 use super::place::Place;
 use super::probe::{NEWS, Probe, wait};
-use super::rows::{Event, PATIENCE, Row};
+use super::rows::{Event, ROW_TIMEOUT, Row};
 use super::stage::{self, FewFiles, Pair, Queued};
 
 /// Result of one experiment.
@@ -53,16 +53,16 @@ fn connect(place: &Place, peer: Peer, row: &Row) -> Seeing {
     match dialled {
         Ok(()) | Err(Errno::INPROGRESS) => {
             stage::after_dialling(place, &socket, peer, row, &mut happened)?;
-            probe.look();
-            noticed = wait(&socket, PollFlags::OUT, PATIENCE).map(|_| begun.elapsed());
+            probe.record_state();
+            noticed = wait(&socket, PollFlags::OUT, ROW_TIMEOUT).map(|_| begun.elapsed());
             place.settle()?;
-            probe.look();
-            probe.ask_error(Some(fault::Operation::Connect));
+            probe.record_state();
+            probe.read_error(Some(fault::Operation::Connect));
         }
         Err(errno) => {
-            probe.look();
-            probe.tell(fault::Operation::Connect, errno);
-            probe.ask_error(None);
+            probe.record_state();
+            probe.record_cause(fault::Operation::Connect, errno);
+            probe.read_error(None);
         }
     }
     probe.read()?;
@@ -81,7 +81,7 @@ fn open_without_files(place: &Place, peer: Peer) -> Seeing {
         peer.open()
     };
     if let Err(errno) = opened {
-        probe.tell_without_socket(fault::Operation::Open, errno);
+        probe.record_cause_without_socket(fault::Operation::Open, errno);
     }
     probe.note_call("socket", opened.map(|_| "ok".into()));
     Ok((probe.finish(), None))
@@ -92,7 +92,7 @@ fn accept(place: &Place, peer: Peer, row: &Row) -> Seeing {
     let happened = queued.meet(place, peer, row)?;
     let listener = &queued.listener;
     let mut probe = Probe::new(place, listener.as_fd());
-    probe.look();
+    probe.record_state();
     let mut accepted = None;
     if row.event == Event::FileLimit {
         let _few = FewFiles::set(peer)?;
@@ -132,14 +132,14 @@ fn established(place: &Place, peer: Peer, row: &Row, operation: Operation) -> Se
     let mut noticed = None;
     let prompt = row.is_prompt();
     if prompt {
-        noticed = wait(pair.ours(), NEWS, row.patience()).map(|_| begun.elapsed());
+        noticed = wait(pair.ours(), NEWS, row.timeout()).map(|_| begun.elapsed());
     }
     place.settle()?;
     if operation == Operation::Close {
         return close(place, (peer, row), &mut pair, noticed);
     }
     let mut probe = Probe::new(place, pair.ours());
-    probe.look();
+    probe.record_state();
     let act = |probe: &mut Probe<'_>| match operation {
         Operation::Write => probe.write(),
         Operation::Shutdown => probe.shut_down(),
@@ -148,14 +148,14 @@ fn established(place: &Place, peer: Peer, row: &Row, operation: Operation) -> Se
     };
     act(&mut probe)?;
     if !prompt {
-        noticed = probe.wait(NEWS, row.patience()).map(|_| begun.elapsed());
+        noticed = probe.wait(NEWS, row.timeout()).map(|_| begun.elapsed());
         place.settle()?;
-        probe.look();
+        probe.record_state();
     }
     act(&mut probe)?;
     act(&mut probe)?;
     // In the column poll it is the first who asks; in the others, it says what the calls have left.
-    probe.ask_error((operation == Operation::Poll).then_some(fault::Operation::Read));
+    probe.read_error((operation == Operation::Poll).then_some(fault::Operation::Read));
     if operation == Operation::Poll {
         probe.read()?;
     }
@@ -169,11 +169,11 @@ fn established(place: &Place, peer: Peer, row: &Row, operation: Operation) -> Se
 fn close(place: &Place, (peer, row): (Peer, &Row), pair: &mut Pair, mut noticed: Option<Duration>) -> Seeing {
     let begun = Instant::now();
     let mut probe = Probe::new(place, pair.ours());
-    probe.look();
+    probe.record_state();
     if !row.is_prompt() && row.ends() {
-        noticed = probe.wait(NEWS, row.patience()).map(|_| begun.elapsed());
+        noticed = probe.wait(NEWS, row.timeout()).map(|_| begun.elapsed());
         place.settle()?;
-        probe.look();
+        probe.record_state();
     }
     let mut observation = probe.finish();
     prove(row, peer, &place.path().seen())?;

@@ -19,13 +19,13 @@ use crate::port::Engine;
 /// The name and version of what [`Matrix`] is as JSON.
 pub const SCHEMA: &str = "handfast-sockets/1";
 /// Experiments at the same time. Most of their time they wait for the kernel's timers.
-const AT_ONCE: usize = 48;
+const MAX_CONCURRENT: usize = 48;
 /// Time limit for cells that are not measured: a thousand runs take some hours.
-const LIMIT: Duration = Duration::from_secs(24 * 3600);
+const TOTAL_TIMEOUT: Duration = Duration::from_secs(24 * 3600);
 
 /// Requested measurements.
 #[derive(Clone, Debug)]
-pub struct Wanted {
+pub struct MatrixSettings {
     /// Rows by name; none: all.
     pub only: Vec<String>,
     /// Number of runs of each experiment.
@@ -71,8 +71,9 @@ impl Matrix {
     pub fn summary(&self) -> Summary {
         let mut summary = Summary::default();
         for cell in self.rows.iter().flat_map(|row| &row.cells) {
-            let any =
-                |wanted: fn(&Outcome) -> bool| cell.outcomes.iter().any(|counted| wanted(&counted.outcome));
+            let any = |predicate: fn(&Outcome) -> bool| {
+                cell.outcomes.iter().any(|counted| predicate(&counted.outcome))
+            };
             if any(|outcome| matches!(outcome, Outcome::Failed(_))) {
                 summary.failed += 1;
             } else if any(|outcome| matches!(outcome, Outcome::Skipped(_))) {
@@ -104,8 +105,8 @@ type How = (u32, Option<Engine>);
 /// Measures.
 ///
 /// **Errors**: a row that is not there; no place can be made here; it was stopped. What fails in an experiment is said in its cell.
-pub fn measure(inside: Inside, wanted: &Wanted) -> Result<Matrix, Failure> {
-    let rows = chosen(&wanted.only)?;
+pub fn measure(inside: Inside, options: &MatrixSettings) -> Result<Matrix, Failure> {
+    let rows = chosen(&options.only)?;
     // Each place has a dozen descriptors. Where the limit cannot be raised, some cells will report it.
     let _ = handfast_net::limits::raise_file_limit();
     let applies = |row: &'static Row| {
@@ -120,13 +121,13 @@ pub fn measure(inside: Inside, wanted: &Wanted) -> Result<Matrix, Failure> {
     // For the unix sockets of the experiments.
     own_folder()?;
     // An obstacle to every experiment is reported once.
-    drop(Place::open(inside, wanted.engine)?);
-    let how = (wanted.runs, wanted.engine);
+    drop(Place::open(inside, options.engine)?);
+    let how = (options.runs, options.engine);
     let mut measured = in_threads(inside, together, how)?;
     measured.extend(alone.into_iter().map(|(row, operation)| (row.name, one(inside, row, operation, how))));
     let result = |row: &&'static Row| RowResult {
         name: row.name.into(),
-        event: row.says.into(),
+        event: row.description.into(),
         settings: row.settings(),
         cells: Operation::ALL.into_iter().map(|operation| cell(row, operation, &measured)).collect(),
     };
@@ -137,7 +138,7 @@ pub fn measure(inside: Inside, wanted: &Wanted) -> Result<Matrix, Failure> {
         schema: SCHEMA.into(),
         program: env!("CARGO_PKG_VERSION").into(),
         kernel: rustix::system::uname().release().to_string_lossy().into_owned(),
-        runs: wanted.runs,
+        runs: options.runs,
         rows: results,
         differences,
     })
@@ -168,7 +169,7 @@ fn cell(row: &Row, operation: Operation, measured: &[(&str, Cell)]) -> Cell {
 
 /// Several at once. Who is stopped does not wait for them: they end with the process, and everything that they made with it.
 fn in_threads(inside: Inside, jobs: Vec<Job>, how: How) -> Result<Vec<(&'static str, Cell)>, Failure> {
-    let crew = Crew { name: "lab", at_once: AT_ONCE, limit: LIMIT };
+    let crew = Crew { name: "lab", at_once: MAX_CONCURRENT, limit: TOTAL_TIMEOUT };
     let measure = move |(row, operation): &Job| (row.name, one(inside, row, *operation, how));
     let done = work_off(crew, jobs, measure, &mut |_| {})?;
     Ok(done.into_iter().map(|(_, cell)| cell).collect())

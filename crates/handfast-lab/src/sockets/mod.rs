@@ -34,7 +34,7 @@ mod text;
 pub use addresses::HERE;
 pub use causes::Difference;
 pub use failure::Failure;
-pub use matrix::{Matrix, SCHEMA, Summary, Wanted, known_rows, measure};
+pub use matrix::{Matrix, MatrixSettings, SCHEMA, Summary, known_rows, measure};
 pub use outcome::{Call, Cell, Counted, Noticed, Observation, Operation, Outcome, RowResult};
 pub use path::{Path, Rule, Seen};
 pub use place::{Place, Repair};

@@ -8,7 +8,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use etherparse::{IpHeaders, IpNumber, IpSlice, PacketBuilder, PacketBuilderStep, TcpSlice};
 
 /// The least that every path of IPv6 carries (RFC 8200 section 5), which no ICMP error may be larger than (RFC 4443 section 2.4).
-const LEAST_MTU_V6: usize = 1_280;
+const MIN_MTU_V6: usize = 1_280;
 /// Bytes of the header of IPv6, and of that with ICMPv6.
 const HEADER_V6: usize = 40;
 const HEADERS_V6: usize = HEADER_V6 + 8;
@@ -99,7 +99,7 @@ impl<'a> Packet<'a> {
             }
             IpSlice::Ipv6(_) => {
                 // As much of it as fits.
-                let quoted = &self.bytes[..self.bytes.len().min(LEAST_MTU_V6 - HEADERS_V6)];
+                let quoted = &self.bytes[..self.bytes.len().min(MIN_MTU_V6 - HEADERS_V6)];
                 let error = datagram(routers.1.into(), self.source());
                 error.icmpv6_raw(UNREACHABLE_V6, code, [0; 4]).write(&mut bytes, quoted)
             }

@@ -18,7 +18,7 @@ use super::packet::Packet;
 use crate::port::Port;
 
 /// Largest packet.
-const LARGEST: usize = 65_535;
+const MAX_PACKET_BYTES: usize = 65_535;
 
 /// Handling of the packets between us and the watched peer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -132,7 +132,7 @@ fn lock(state: &Shared) -> MutexGuard<'_, State> {
 }
 
 fn carry(here: &mut Port, there: &mut Port, stop: &OwnedFd, state: &Shared) {
-    let mut packet = vec![0; LARGEST];
+    let mut packet = vec![0; MAX_PACKET_BYTES];
     loop {
         let ends = [here.as_fd(), there.as_fd(), stop.as_fd()];
         let mut ready = ends.map(|end| PollFd::from_borrowed_fd(end, PollFlags::IN));

@@ -60,7 +60,7 @@ impl Peer {
     }
 
     /// Address that it listens at.
-    pub(super) fn listens_at(self) -> Target {
+    pub(super) fn listening_target(self) -> Target {
         match self {
             Self::At(address) => Target::Tcp(SocketAddr::new(address, PORT)),
             Self::Path(number) => Target::Unix(PathBuf::from(format!("{FOLDER}/peer-{number}"))),
@@ -72,7 +72,7 @@ impl Peer {
         match self {
             Self::At(IpAddr::V4(_)) => Target::Tcp(SocketAddr::new(HERE.into(), 0)),
             Self::At(IpAddr::V6(_)) => Target::Tcp(SocketAddr::new(HERE_V6.into(), 0)),
-            Self::Path(_) => self.listens_at(),
+            Self::Path(_) => self.listening_target(),
         }
     }
 

@@ -32,7 +32,7 @@ const INTERFACE: &str = "lab0";
 /// A mark that has not come by then is sent again.
 const LOST: Duration = Duration::from_millis(500);
 /// Longest that a packet takes through the path; only a machine under heavy load needs this long.
-const SLOWEST: Duration = Duration::from_secs(20);
+const PATH_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// One host, and its end of the path.
 #[derive(Debug)]
@@ -188,7 +188,7 @@ impl Place {
         self.marks.set(self.marks.get() + 1);
         let mark = self.marks.get().to_be_bytes();
         let begun = Instant::now();
-        while begun.elapsed() < SLOWEST {
+        while begun.elapsed() < PATH_TIMEOUT {
             from.send(&mark)?;
             let mut came = [0; 8];
             // An older one had been sent twice.
@@ -325,7 +325,7 @@ fn usable(host: &Host, address: Ipv6Addr) -> Result<(), Failure> {
     let begun = Instant::now();
     // Not connected: such a socket would keep the way that it found first.
     while socket.send_to(b"me", itself).and_then(|_| socket.recv(&mut [0; 2])).is_err() {
-        if begun.elapsed() > SLOWEST {
+        if begun.elapsed() > PATH_TIMEOUT {
             return Err(Failure::io(act)(io::ErrorKind::TimedOut.into()));
         }
     }

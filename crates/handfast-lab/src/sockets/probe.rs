@@ -26,23 +26,23 @@ pub(super) struct Probe<'a> {
     socket: BorrowedFd<'a>,
     seen: Observation,
     /// True if an error was reported to the user already.
-    told: bool,
+    is_reported: bool,
 }
 
 impl<'a> Probe<'a> {
     /// Nothing is known of it yet.
     pub(super) fn new(place: &'a Place, socket: BorrowedFd<'a>) -> Self {
-        Self { place, socket, seen: Observation::default(), told: false }
+        Self { place, socket, seen: Observation::default(), is_reported: false }
     }
 
     /// Goes on with another socket: the one that accept(2) gave.
     pub(super) fn go_on_with(&mut self, socket: BorrowedFd<'a>) {
         self.socket = socket;
-        self.look();
+        self.record_state();
     }
 
     /// Notes what poll(2) and TCP_INFO say, where it is something new.
-    pub(super) fn look(&mut self) {
+    pub(super) fn record_state(&mut self) {
         note(&mut self.seen.poll, bits(self.socket));
         if let Some(info) = sys::tcp_info(self.socket) {
             note(&mut self.seen.state, state_name(info.state).into());
@@ -59,11 +59,11 @@ impl<'a> Probe<'a> {
         let socket = self.socket;
         let result = self.place.path().still(|| call(socket));
         if let (Err(errno), Some(operation)) = (&result, operation) {
-            self.tell(operation, *errno);
+            self.record_cause(operation, *errno);
         }
         self.note_call(name, result);
         self.place.settle()?;
-        self.look();
+        self.record_state();
         Ok(())
     }
 
@@ -95,13 +95,13 @@ impl<'a> Probe<'a> {
     }
 
     /// SO_ERROR, twice: the first time takes what is there. `operation` is what a program was about when it asked.
-    pub(super) fn ask_error(&mut self, operation: Option<fault::Operation>) {
+    pub(super) fn read_error(&mut self, operation: Option<fault::Operation>) {
         for _ in 0..2 {
             let word = match sockopt::socket_error(self.socket) {
                 Ok(Ok(())) => "0".into(),
                 Ok(Err(errno)) => {
                     if let Some(operation) = operation {
-                        self.tell(operation, errno);
+                        self.record_cause(operation, errno);
                     }
                     errno_name(errno)
                 }
@@ -112,13 +112,13 @@ impl<'a> Probe<'a> {
     }
 
     /// Stores the cause that Handfast reports for the first error: it looks for the cause as soon as it meets one.
-    pub(super) fn tell(&mut self, operation: fault::Operation, errno: Errno) {
+    pub(super) fn record_cause(&mut self, operation: fault::Operation, errno: Errno) {
         // Of connect it is an error: the queue of a unix socket is full.
         let again = errno == Errno::AGAIN && operation != fault::Operation::Connect;
-        if self.told || again || matches!(errno, Errno::INPROGRESS | Errno::INTR) {
+        if self.is_reported || again || matches!(errno, Errno::INPROGRESS | Errno::INTR) {
             return;
         }
-        self.told = true;
+        self.is_reported = true;
         let fault = Fault::of(operation, errno, Some(self.socket));
         self.seen.cause = Some(word(fault.cause));
         // It takes the ICMP message out of the error queue.
@@ -128,15 +128,15 @@ impl<'a> Probe<'a> {
     }
 
     /// The error of a call that had no socket yet.
-    pub(super) fn tell_without_socket(&mut self, operation: fault::Operation, errno: Errno) {
-        self.told = true;
+    pub(super) fn record_cause_without_socket(&mut self, operation: fault::Operation, errno: Errno) {
+        self.is_reported = true;
         self.seen.cause = Some(word(Fault::of(operation, errno, None).cause));
     }
 
     /// Waits until there is something to report, at most for this duration. Returns how long it took.
-    pub(super) fn wait(&mut self, news: PollFlags, patience: Duration) -> Option<Duration> {
-        let took = wait(self.socket, news, patience);
-        self.look();
+    pub(super) fn wait(&mut self, news: PollFlags, timeout: Duration) -> Option<Duration> {
+        let took = wait(self.socket, news, timeout);
+        self.record_state();
         took
     }
 
@@ -151,10 +151,10 @@ impl<'a> Probe<'a> {
 }
 
 /// Waits until poll(2) says one of these, or an error, or an end of both directions.
-pub(super) fn wait(socket: impl AsFd, news: PollFlags, patience: Duration) -> Option<Duration> {
+pub(super) fn wait(socket: impl AsFd, news: PollFlags, limit: Duration) -> Option<Duration> {
     let begun = Instant::now();
     loop {
-        let left = patience.checked_sub(begun.elapsed())?;
+        let left = limit.checked_sub(begun.elapsed())?;
         let timeout = Timespec::try_from(left).ok()?;
         match poll(&mut [PollFd::new(&socket, news)], Some(&timeout)) {
             Ok(0) => return None,
@@ -172,7 +172,7 @@ fn bits(socket: BorrowedFd<'_>) -> String {
     if poll(&mut ready, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_err() {
         return "?".into();
     }
-    let said = ready[0].revents();
+    let events = ready[0].revents();
     let names = [
         (PollFlags::IN, "IN"),
         (PollFlags::PRI, "PRI"),
@@ -182,7 +182,8 @@ fn bits(socket: BorrowedFd<'_>) -> String {
         (PollFlags::RDHUP, "RDHUP"),
         (PollFlags::NVAL, "NVAL"),
     ];
-    let set: Vec<&str> = names.iter().filter(|(bit, _)| said.contains(*bit)).map(|(_, name)| *name).collect();
+    let set: Vec<&str> =
+        names.iter().filter(|(bit, _)| events.contains(*bit)).map(|(_, name)| *name).collect();
     if set.is_empty() { "-".into() } else { set.join(" ") }
 }
 
@@ -234,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_again_is_noted_once() {
+    fn what_is_reported_again_is_noted_once() {
         let mut list = Vec::new();
         for word in ["a", "a", "b", "a"] {
             note(&mut list, word.into());

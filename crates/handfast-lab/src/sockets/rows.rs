@@ -18,7 +18,7 @@ pub(super) const KEEP_ALIVE: Duration = Duration::from_secs(1);
 /// Time that a row waits if no report is expected.
 pub(super) const QUIET: Duration = Duration::from_secs(1);
 /// Time that a row waits if it ends automatically; only a machine under heavy load needs this long.
-pub(super) const PATIENCE: Duration = Duration::from_secs(30);
+pub(super) const ROW_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The code of ICMP that asks for smaller packets, in IPv4.
 const FRAGMENTATION_NEEDED: u8 = 4;
@@ -93,7 +93,7 @@ pub(super) struct Row {
     /// Its name: kebab-case, stable.
     pub(super) name: &'static str,
     /// Description of the event, in a sentence.
-    pub(super) says: &'static str,
+    pub(super) description: &'static str,
     /// Event that is made.
     pub(super) event: Event,
     /// To a peer of this family.
@@ -101,17 +101,17 @@ pub(super) struct Row {
     /// With these options.
     pub(super) options: Options,
     /// Causes that name what happened: of connect, and of what comes later.
-    pub(super) stands_for: (&'static [Cause], &'static [Cause]),
+    pub(super) causes: (&'static [Cause], &'static [Cause]),
 }
 
 const fn row(
     name: &'static str,
-    says: &'static str,
+    description: &'static str,
     event: Event,
     options: Options,
-    stands_for: (&'static [Cause], &'static [Cause]),
+    causes: (&'static [Cause], &'static [Cause]),
 ) -> Row {
-    Row { name, says, event, family: Family::V4, options, stands_for }
+    Row { name, description, event, family: Family::V4, options, causes }
 }
 
 /// The same of another family.
@@ -458,8 +458,8 @@ pub(super) const ROWS: &[Row] = &[
 ];
 
 /// A row about one ICMP message.
-const fn icmp(name: &'static str, says: &'static str, code: u8, options: Options) -> Row {
-    let stands_for: (&[Cause], &[Cause]) = match code {
+const fn icmp(name: &'static str, description: &'static str, code: u8, options: Options) -> Row {
+    let causes: (&[Cause], &[Cause]) = match code {
         0 => (&[Cause::NetworkUnreachable], &[Cause::NetworkUnreachable]),
         1 => (&[Cause::HostUnreachable], &[Cause::HostUnreachable]),
         3 => (&[Cause::Refused], &[Cause::PortUnreachable]),
@@ -467,18 +467,18 @@ const fn icmp(name: &'static str, says: &'static str, code: u8, options: Options
         4 => (&[Cause::ConnectTimedOut], &[Cause::Unacknowledged]),
         _ => (&[Cause::Prohibited], &[Cause::Prohibited]),
     };
-    row(name, says, Event::Icmp(code), options, stands_for)
+    row(name, description, Event::Icmp(code), options, causes)
 }
 
 /// A row about one ICMPv6 message, destination unreachable. Its codes are in RFC 4443 section 3.1.
-const fn icmp_v6(name: &'static str, says: &'static str, code: u8, options: Options) -> Row {
-    let stands_for: (&[Cause], &[Cause]) = match code {
+const fn icmp_v6(name: &'static str, description: &'static str, code: u8, options: Options) -> Row {
+    let causes: (&[Cause], &[Cause]) = match code {
         0 => (&[Cause::NetworkUnreachable], &[Cause::NetworkUnreachable]),
         3 => (&[Cause::HostUnreachable], &[Cause::HostUnreachable]),
         4 => (&[Cause::Refused], &[Cause::PortUnreachable]),
         _ => (&[Cause::Prohibited], &[Cause::Prohibited]),
     };
-    of(Family::V6, row(name, says, Event::Icmp(code), options, stands_for))
+    of(Family::V6, row(name, description, Event::Icmp(code), options, causes))
 }
 
 impl Row {
@@ -584,12 +584,12 @@ impl Row {
     }
 
     /// Time for which the experiment waits for a notification.
-    pub(super) fn patience(&self) -> Duration {
+    pub(super) fn timeout(&self) -> Duration {
         if self.options.keep_alive {
             // It takes two of these, or does not run.
             5 * KEEP_ALIVE
         } else if self.ends() || self.is_prompt() {
-            PATIENCE
+            ROW_TIMEOUT
         } else {
             QUIET
         }

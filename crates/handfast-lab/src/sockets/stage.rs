@@ -89,13 +89,13 @@ fn listen(peer: Peer, address: &Target, backlog: i32, small: bool) -> Result<Own
 pub(super) fn peer_listens(place: &Place, peer: Peer, backlog: i32) -> Result<OwnedFd, Failure> {
     let small = false;
     place
-        .there(|| listen(peer, &peer.listens_at(), backlog, small))?
+        .there(|| listen(peer, &peer.listening_target(), backlog, small))?
         .map_err(Failure::errno("listen on the other host"))
 }
 
 /// connect(2) while the path is paused.
 pub(super) fn dial(place: &Place, socket: &OwnedFd, peer: Peer) -> Result<(), Errno> {
-    place.path().still(|| peer.listens_at().connect(socket))
+    place.path().still(|| peer.listening_target().connect(socket))
 }
 
 /// A reset for the other end, and no TIME_WAIT here.
@@ -119,7 +119,7 @@ impl Pair {
     pub(super) fn connect(place: &Place, peer: Peer, row: &Row) -> Result<Self, Failure> {
         let small = matches!(row.event, Event::ZeroWindow | Event::ZeroWindowVanishes);
         let listener = place
-            .there(|| listen(peer, &peer.listens_at(), 16, small))?
+            .there(|| listen(peer, &peer.listening_target(), 16, small))?
             .map_err(Failure::errno("listen on the other host"))?;
         let ours = socket(place, peer, row.options)?;
         if small {
@@ -132,7 +132,7 @@ impl Pair {
         }
         place.settle()?;
         net::getpeername(&ours).map_err(Failure::errno("see the connection established"))?;
-        let addresses = (peer.is_awaited_at().of(&ours)?, peer.listens_at());
+        let addresses = (peer.is_awaited_at().of(&ours)?, peer.listening_target());
         let (theirs, listener) = match row.event {
             Event::ListenerCloses => (None, Some(listener)),
             _ => {
@@ -323,7 +323,7 @@ pub(super) fn after_dialling(
             abort(theirs);
         }
         Event::ListenerCloses => happened.1.clear(),
-        Event::Destroyed => destroy(place, (&peer.is_awaited_at().of(socket)?, &peer.listens_at()))?,
+        Event::Destroyed => destroy(place, (&peer.is_awaited_at().of(socket)?, &peer.listening_target()))?,
         _ => {}
     }
     place.settle()
@@ -331,7 +331,7 @@ pub(super) fn after_dialling(
 
 /// Leaves a unix socket without a listener at the peer's path, as a program does that was killed.
 fn leave_path(peer: Peer) -> Result<(), Failure> {
-    let bind = || peer.listens_at().bind(&peer.open()?);
+    let bind = || peer.listening_target().bind(&peer.open()?);
     bind().map_err(Failure::errno("leave a unix socket behind"))
 }
 

@@ -18,7 +18,7 @@ const NOTHING: &str = "—";
 pub fn list() -> String {
     let widest = ROWS.iter().map(|row| row.name.len()).max().unwrap_or(0);
     ROWS.iter().fold(String::new(), |mut text, row| {
-        let _ = writeln!(text, "{:widest$}  {}", row.name, row.says);
+        let _ = writeln!(text, "{:widest$}  {}", row.name, row.description);
         text
     })
 }
@@ -122,8 +122,8 @@ fn short(cell: &Cell) -> String {
         },
         // With the error that asking for it takes away.
         Operation::Poll => {
-            let told = seen.poll.iter().find(|bits| bits.contains("ERR")).or(seen.poll.last());
-            told.cloned().unwrap_or_default()
+            let last_events = seen.poll.iter().find(|bits| bits.contains("ERR")).or(seen.poll.last());
+            last_events.cloned().unwrap_or_default()
         }
         Operation::Accept | Operation::Read | Operation::Write | Operation::Shutdown | Operation::Close => {
             calls(cell.operation, seen)

@@ -21,7 +21,7 @@ use super::{Failed, Problem, Step};
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Seen {
     /// We sent.
-    Said {
+    Sent {
         /// Time of the call of send(2).
         at_ms: f64,
         /// Number of bytes.
@@ -34,7 +34,7 @@ pub enum Seen {
         acknowledged_ms: Option<f64>,
     },
     /// We received.
-    Heard {
+    Received {
         /// Time when the last of these bytes arrived.
         at_ms: f64,
         /// Number of bytes.
@@ -170,12 +170,12 @@ impl Line {
     }
 
     /// Returns the time of the last received bytes.
-    pub fn last_heard(&self) -> f64 {
-        let heard = |seen: &Seen| match seen {
-            Seen::Heard { at_ms, .. } => Some(*at_ms),
-            Seen::Said { .. } => None,
+    pub fn last_received(&self) -> f64 {
+        let arrival = |seen: &Seen| match seen {
+            Seen::Received { at_ms, .. } => Some(*at_ms),
+            Seen::Sent { .. } => None,
         };
-        self.seen.iter().rev().find_map(heard).unwrap_or_else(|| self.now_ms())
+        self.seen.iter().rev().find_map(arrival).unwrap_or_else(|| self.now_ms())
     }
 
     /// The kernel's counts as they are now.
@@ -211,7 +211,7 @@ impl Line {
         self.sent += whole as u64;
         // The kernel numbers bytes in 32 bits.
         let last = (self.sent - 1) as u32;
-        self.note(Seen::Said { at_ms, bytes: whole, last, sent_ms: None, acknowledged_ms: None });
+        self.note(Seen::Sent { at_ms, bytes: whole, last, sent_ms: None, acknowledged_ms: None });
         Ok(())
     }
 
@@ -241,7 +241,7 @@ impl Line {
                     if received.bytes == 0 {
                         return Ok(Got::End);
                     }
-                    self.note(Seen::Heard { at_ms, bytes: received.bytes });
+                    self.note(Seen::Received { at_ms, bytes: received.bytes });
                     return Ok(Got::Bytes(received.bytes));
                 }
                 Err(error) => match Errno::from_io_error(&error) {
@@ -274,9 +274,9 @@ impl Line {
             && let Some(note) = stamps::take_sent_stamp(&self.stream)
         {
             let at = self.clock.stamp_ms(note.at);
-            let mut said = self.seen.iter_mut().rev();
-            let ours = said.find(|seen| matches!(seen, Seen::Said { last, .. } if *last == note.byte));
-            if let Some(Seen::Said { sent_ms, acknowledged_ms, .. }) = ours {
+            let mut sent = self.seen.iter_mut().rev();
+            let ours = sent.find(|seen| matches!(seen, Seen::Sent { last, .. } if *last == note.byte));
+            if let Some(Seen::Sent { sent_ms, acknowledged_ms, .. }) = ours {
                 match note.what {
                     Noted::Sent => *sent_ms = Some(at),
                     Noted::Acknowledged => *acknowledged_ms = Some(at),

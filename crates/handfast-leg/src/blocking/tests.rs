@@ -94,14 +94,14 @@ fn plain_text_passes_and_what_was_sent_and_received_is_noted() {
     connection.line.take_notes();
     let seen = &connection.line.seen;
     let [
-        Seen::Said { bytes: 4, at_ms, .. },
-        Seen::Heard { bytes: 2, .. },
-        Seen::Heard { bytes: 4, at_ms: last },
+        Seen::Sent { bytes: 4, at_ms, .. },
+        Seen::Received { bytes: 2, .. },
+        Seen::Received { bytes: 4, at_ms: last },
     ] = seen[..]
     else {
         panic!("{seen:?}")
     };
-    assert!(at_ms <= last && connection.line.last_heard().total_cmp(&last).is_eq(), "{seen:?}");
+    assert!(at_ms <= last && connection.line.last_received().total_cmp(&last).is_eq(), "{seen:?}");
     assert_eq!(server.join().expect("the server"), 0, "a line that was not dialled notes nothing");
 }
 
@@ -121,7 +121,7 @@ fn the_last_flight_is_sent_with_the_first_bytes_and_nothing_before_it() {
     line.send(hello.bytes.filled(), soon()).expect("it fits the socket's buffer");
     let mut connection = Connection::new(line, Some(hello.session));
     connection.shake(soon()).expect("a handshake");
-    let sent = |line: &Line| line.seen.iter().filter(|seen| matches!(seen, Seen::Said { .. })).count();
+    let sent = |line: &Line| line.seen.iter().filter(|seen| matches!(seen, Seen::Sent { .. })).count();
     assert_eq!(sent(&connection.line), 1, "the hello, and ChangeCipherSpec waits");
     let long = vec![b'x'; 100_000];
     connection.send(&long, soon()).expect("the server reads");

@@ -67,7 +67,7 @@ fn a_broken_leg_says_whose_it_is() {
 
 /// Nagle's algorithm delays a write only behind an unacknowledged one, so that the first needs no call.
 #[test]
-fn no_delay_is_asked_for_at_the_second_write_and_once() {
+fn no_delay_is_requested_at_the_second_write_and_once() {
     let mut leg = plain(Side::Backend).dialled(0);
     for (text, done) in
         [("a", vec![wrote("a")]), ("b", vec![Done::NoDelay, wrote("b")]), ("c", vec![wrote("c")])]
@@ -173,7 +173,7 @@ fn the_sessions_answers_wait_behind_what_waits() {
 }
 
 #[test]
-fn a_backend_that_refuses_is_still_heard_and_a_client_is_not() {
+fn a_backend_that_refuses_is_still_read_and_a_client_is_not() {
     let refused = |side, ended| {
         let mut leg = plain(side);
         leg.ended = ended;
@@ -224,7 +224,7 @@ fn the_last_bytes_are_known_however_they_came() {
 }
 
 #[test]
-fn an_end_is_told_once_and_behind_everything() {
+fn an_end_is_reported_once_and_behind_everything() {
     let tell = |leg: &mut Tested, last| {
         let outcome = leg.send_close(&mut scratch().records, last).expect("no fault");
         (outcome, leg.socket_mut().done(), leg.has_sent_close())
@@ -254,17 +254,17 @@ fn an_end_is_told_once_and_behind_everything() {
 
 #[test]
 fn reading_leaves_room_for_records_and_begins_behind_what_was_kept() {
-    let asked = |leg: &mut Tested, most| {
+    let read = |leg: &mut Tested, most| {
         leg.read(&mut scratch(), most).expect("no fault");
-        leg.socket_mut().asked.pop()
+        leg.socket_mut().requested.pop()
     };
-    assert_eq!(asked(&mut plain(Side::Client), 49_152), Some(49_152));
-    assert_eq!(asked(&mut plain(Side::Client), READ), Some(65_536));
+    assert_eq!(read(&mut plain(Side::Client), 49_152), Some(49_152));
+    assert_eq!(read(&mut plain(Side::Client), READ), Some(65_536));
     let mut leg = secured(Side::Client);
-    assert_eq!(asked(&mut leg, READ), Some(65_536));
+    assert_eq!(read(&mut leg, READ), Some(65_536));
     leg.session_mut().expect("secured").kept = b"(abc".to_vec();
-    assert_eq!(asked(&mut leg, READ), Some(65_532));
-    assert_eq!(asked(&mut leg, 8_192), Some(8_192));
+    assert_eq!(read(&mut leg, READ), Some(65_532));
+    assert_eq!(read(&mut leg, 8_192), Some(8_192));
     let keeps = |bytes| {
         let mut leg = secured(Side::Client);
         leg.session_mut().expect("secured").kept = vec![b'('; bytes];
@@ -301,7 +301,7 @@ fn what_came_is_counted_and_found_in_its_buffer() {
 }
 
 #[test]
-fn only_close_notify_ends_tls_unless_the_operator_says_otherwise() {
+fn only_close_notify_ends_tls_unless_the_operator_configures_otherwise() {
     let ends = |mut leg: Tested| {
         leg.socket_mut().ends = true;
         let outcome = leg.read(&mut scratch(), READ);
@@ -322,10 +322,10 @@ fn only_close_notify_ends_tls_unless_the_operator_says_otherwise() {
     let mut cut = lenient();
     cut.session_mut().expect("secured").kept = b"(".to_vec();
     assert_eq!(why(ends(cut).0), Why::Truncated);
-    let mut said = secured(Side::Client);
-    said.socket_mut().comes("a.");
-    said.read(&mut scratch(), READ).expect("an end");
-    assert!(said.has_ended() && !said.ended_without_close_notify());
+    let mut tested = secured(Side::Client);
+    tested.socket_mut().comes("a.");
+    tested.read(&mut scratch(), READ).expect("an end");
+    assert!(tested.has_ended() && !tested.ended_without_close_notify());
 }
 
 #[test]
@@ -342,7 +342,7 @@ fn a_handshake_reads_flights_and_sends_what_waits_first() {
     assert_eq!((leg.read_flight(&mut scratch), leg.unsent()), (Ok(Some(2)), 0));
     assert_eq!(leg.unsent.capacity(), 0, "an idle leg owns no buffer");
     assert_eq!(leg.socket_mut().done(), [wrote("h"), wrote("i")]);
-    assert_eq!(leg.socket().asked, [READ, READ]);
+    assert_eq!(leg.socket().requested, [READ, READ]);
     leg.socket_mut().ends = true;
     assert_eq!(why(leg.read_flight(&mut scratch)), Why::Truncated);
     leg.socket_mut().read_fault = Some(Cause::Reset);

@@ -7,7 +7,7 @@ use handfast_tls::buffer::Buffer;
 use handfast_tls::session::{Agreed, Failure, FailureKind, Received, Session};
 
 const HEAD: usize = 4;
-const MOST: usize = 16_384;
+const MAX_BLOCK_BYTES: usize = 16_384;
 
 /// The kinds of records.
 pub mod kind {
@@ -94,7 +94,7 @@ impl Session for Toy {
 
     fn encrypt(&mut self, plaintext: &[u8], outgoing: &mut Buffer) -> Result<(), Failure> {
         assert!(!self.closed, "data behind close_notify");
-        for piece in plaintext.chunks(MOST) {
+        for piece in plaintext.chunks(MAX_BLOCK_BYTES) {
             outgoing.extend(&record(kind::DATA, self.tag, piece));
         }
         Ok(())

@@ -121,9 +121,9 @@ fn what_comes_before_a_failure_is_read_and_our_alert_waits_for_the_end() {
     assert!(matches!(flush(&mut pipe), Poll::Ready(Err(Why::Session(_)))));
     assert_eq!((pipe.leg().unsent(), pipe.leg.socket_mut().done()), (1, vec![]));
     // The session's automatic answers need no reader's help.
-    let mut asked = reading(secured(Side::Client), &["#", "x"]);
-    assert_eq!(read(&mut asked, 9), text("x"));
-    assert_eq!(asked.leg.socket_mut().done(), [wrote("r")]);
+    let mut reader = reading(secured(Side::Client), &["#", "x"]);
+    assert_eq!(read(&mut reader, 9), text("x"));
+    assert_eq!(reader.leg.socket_mut().done(), [wrote("r")]);
 }
 
 #[test]
@@ -221,9 +221,9 @@ fn records_without_plaintext_do_not_occupy_the_thread() {
     pipe.leg.socket_mut().comes("data");
     let mut rounds = 0;
     let length = loop {
-        let before = pipe.leg.socket_mut().asked.len();
+        let before = pipe.leg.socket_mut().requested.len();
         let (outcome, wakes) = with_context(|context| pipe.poll_read(context, 9, |_| {}));
-        assert!(pipe.leg.socket_mut().asked.len() - before <= EMPTY_READS);
+        assert!(pipe.leg.socket_mut().requested.len() - before <= EMPTY_READS);
         match outcome {
             Poll::Pending => assert_eq!(wakes, 1, "no event comes for what is there already"),
             Poll::Ready(read) => break read.expect("it is data"),
@@ -234,7 +234,7 @@ fn records_without_plaintext_do_not_occupy_the_thread() {
     let mut noisy = reading(secured(Side::Client), &["x"; 40]);
     noisy.leg.socket_mut().write_fault = Some(Cause::Reset);
     assert!(is_reset(write(&mut noisy, "more")));
-    assert_eq!(noisy.leg.socket_mut().asked.len(), EMPTY_READS, "an alert is not looked for without end");
+    assert_eq!(noisy.leg.socket_mut().requested.len(), EMPTY_READS, "an alert is not looked for without end");
 }
 
 /// A peer can send faster than its reader reads, and its reader may read until nothing is there.

@@ -41,7 +41,7 @@ impl Pair {
         best.why
     }
 
-    fn says_nothing(&mut self, side: Side, cause: Cause) {
+    fn assert_unchanged(&mut self, side: Side, cause: Cause) {
         let why = self.better_reason(side, cause);
         assert!(matches!(&why, Why::Socket(fault) if fault.cause == cause), "{why:?}");
     }
@@ -52,7 +52,7 @@ fn wrote(bytes: &str) -> Done {
 }
 
 #[test]
-fn each_direction_moves_and_says_so() {
+fn each_direction_moves_and_reports_it() {
     let mut pair = Pair::new(secured(Side::Client), plain(Side::Backend));
     assert_eq!(pair.turn(), Ok(Progress::Blocked));
     pair.client.socket_mut().comes("up#");
@@ -73,7 +73,7 @@ fn nothing_is_read_for_a_leg_that_is_full() {
     assert_eq!(pair.turn(), Ok(Progress::Moved));
     assert_eq!((pair.client.socket().incoming.len(), pair.backend.unsent()), (1, 2));
     // The other direction is read all the same.
-    assert_eq!(pair.backend.socket().asked.len(), 1);
+    assert_eq!(pair.backend.socket().requested.len(), 1);
     assert_eq!(pair.turn(), Ok(Progress::Blocked));
     // Data that is only held does not stop anything, and is sent at its time when nothing comes.
     let mut held = Pair::secured();
@@ -171,41 +171,41 @@ fn an_alert_before_a_reset_is_the_better_reason() {
         (Side::Client, Cause::ClosedEarly),
         (Side::Backend, Cause::ClosedEarly),
     ] {
-        let speaks = |words: &str| {
+        let pair_after = |words: &str| {
             let mut pair = Pair::secured();
             let leg = if side == Side::Client { &mut pair.client } else { &mut pair.backend };
             leg.socket_mut().comes(words);
             pair
         };
-        let why = speaks("x!").better_reason(side, cause);
+        let why = pair_after("x!").better_reason(side, cause);
         assert!(matches!(&why, Why::Session(failure) if failure.kind == FailureKind::Alert), "{why:?}");
         // A mistake is none, nor is data, nor what the other one says.
-        speaks("?").says_nothing(side, cause);
-        speaks("x").says_nothing(side, cause);
+        pair_after("?").assert_unchanged(side, cause);
+        pair_after("x").assert_unchanged(side, cause);
         let other = if side == Side::Client { Side::Backend } else { Side::Client };
-        speaks("!").says_nothing(other, cause);
-        speaks("!").says_nothing(side, Cause::Unacknowledged);
+        pair_after("!").assert_unchanged(other, cause);
+        pair_after("!").assert_unchanged(side, Cause::Unacknowledged);
     }
 }
 
 #[test]
 fn an_alert_is_not_looked_for_where_nothing_can_be_read() {
-    let speaks = |prepare: fn(&mut Pair)| {
+    let pair_after = |prepare: fn(&mut Pair)| {
         let mut pair = Pair::secured();
         prepare(&mut pair);
         pair.client.socket_mut().comes("!");
-        pair.says_nothing(Side::Client, Cause::Reset);
+        pair.assert_unchanged(Side::Client, Cause::Reset);
         assert_eq!(pair.client.socket().incoming.len(), 1, "nothing was read");
         assert_eq!(pair.backend.socket_mut().done(), [], "nothing was sent either");
     };
-    speaks(|pair| pair.backend.keep(b"full"));
-    speaks(|pair| {
+    pair_after(|pair| pair.backend.keep(b"full"));
+    pair_after(|pair| {
         pair.client.socket_mut().comes(".");
         pair.turn().expect("an end");
         pair.backend.socket_mut().done();
     });
     // The other side was not notified of the end yet, and is not any more: its leg is to be aborted.
-    speaks(|pair| {
+    pair_after(|pair| {
         pair.backend.socket_mut().room = 1;
         pair.client.socket_mut().comes("bye.");
         pair.turn().expect("an end");
@@ -213,14 +213,14 @@ fn an_alert_is_not_looked_for_where_nothing_can_be_read() {
         pair.backend.flush().expect("taken");
         pair.backend.socket_mut().done();
     });
-    speaks(|pair| {
+    pair_after(|pair| {
         pair.backend.socket_mut().write_fault = Some(Cause::Reset);
         pair.client.socket_mut().comes("x");
         pair.turn().expect("its answer is still to be read");
     });
     let mut clear = Pair::new(plain(Side::Client), plain(Side::Backend));
     clear.client.socket_mut().comes("!");
-    clear.says_nothing(Side::Client, Cause::Reset);
+    clear.assert_unchanged(Side::Client, Cause::Reset);
     assert_eq!(clear.client.socket().incoming.len(), 1, "in the clear there are no alerts");
     assert_eq!(clear.backend.held_until(), Moment::NEVER);
 }

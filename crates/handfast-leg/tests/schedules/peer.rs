@@ -47,16 +47,16 @@ pub(crate) struct Peer {
     /// Number of bytes still to send.
     pub(crate) left: usize,
     /// Number of bytes given to the network.
-    pub(crate) said: usize,
+    pub(crate) sent: usize,
     pub(crate) intent: Intent,
     /// True if the intended end mark or close was done.
     pub(crate) ended: bool,
     fin_sent: bool,
     /// Answers that the session on the other side owes us.
-    pub(crate) asked: usize,
+    pub(crate) owed_answers: usize,
     pub(crate) answered: usize,
     incoming: Vec<u8>,
-    pub(crate) heard: usize,
+    pub(crate) received: usize,
     pub(crate) seen: Seen,
     /// It waits for the other side's end before it ends itself.
     pub(crate) polite: bool,
@@ -107,14 +107,14 @@ impl Peer {
             tag,
             random,
             left,
-            said: 0,
+            sent: 0,
             intent,
             ended: false,
             fin_sent: false,
-            asked: 0,
+            owed_answers: 0,
             answered: 0,
             incoming: Vec::new(),
-            heard: 0,
+            received: 0,
             seen: Seen::Nothing,
             polite,
             lenient,
@@ -153,7 +153,7 @@ impl Peer {
         if self.is_cut_off() {
             self.leave();
         } else if self.left > 0 {
-            self.say();
+            self.send_data();
         } else if !self.ended {
             // A polite one ends after the other side only.
             if !self.polite || self.seen != Seen::Nothing {
@@ -174,23 +174,23 @@ impl Peer {
         link.peer_gone = true;
     }
 
-    fn say(&mut self) {
+    fn send_data(&mut self) {
         let most = self.left.min(20_000);
         let length = 1 + (self.random.next() as usize) % most;
-        let bytes: Vec<u8> = (self.said..self.said + length).map(|index| byte(self.tag, index)).collect();
+        let bytes: Vec<u8> = (self.sent..self.sent + length).map(|index| byte(self.tag, index)).collect();
         let mut link = self.link.borrow_mut();
         if self.tls {
             for piece in bytes.chunks(16_384) {
                 link.to_leg.extend(toy::record(kind::DATA, self.tag, piece));
             }
             if self.random.next().is_multiple_of(8) {
-                self.asked += 1;
+                self.owed_answers += 1;
                 link.to_leg.extend(toy::record(kind::ASK, self.tag, b""));
             }
         } else {
             link.to_leg.extend(bytes);
         }
-        self.said += length;
+        self.sent += length;
         self.left -= length;
     }
 
@@ -281,9 +281,9 @@ impl Peer {
     fn check(&mut self, bytes: &[u8]) {
         // The other peer's tag is the complement of ours.
         for (offset, found) in bytes.iter().enumerate() {
-            let expected = byte(!self.tag, self.heard + offset);
-            assert_eq!(*found, expected, "{}: byte {}", self.name, self.heard + offset);
+            let expected = byte(!self.tag, self.received + offset);
+            assert_eq!(*found, expected, "{}: byte {}", self.name, self.received + offset);
         }
-        self.heard += bytes.len();
+        self.received += bytes.len();
     }
 }

@@ -100,7 +100,7 @@ impl World {
     pub(crate) fn run(mut self) {
         let verdict = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.live()));
         if let Err(panic) = verdict {
-            say(&format!("the schedule that failed: HANDFAST_SEED={} {:?}", self.seed, self.shape));
+            print_line(&format!("the schedule that failed: HANDFAST_SEED={} {:?}", self.seed, self.shape));
             std::panic::resume_unwind(panic);
         }
     }
@@ -223,7 +223,7 @@ impl World {
     /// Ends both legs as the proxy does: the side that broke TLS gets its alert, the other one an abort.
     fn end(&mut self, outcome: Result<(), Broken>) {
         if self.loud {
-            say(&format!("{:?}: {outcome:?}", self.now));
+            print_line(&format!("{:?}: {outcome:?}", self.now));
         }
         let way = |side| match &outcome {
             Ok(()) => Way::InOrder,
@@ -250,11 +250,11 @@ impl World {
         let pairs = [(&self.client, &self.backend), (&self.backend, &self.client)];
         for (from, to) in pairs {
             // Exactly: the received bytes are the beginning of the sent ones (each byte was checked when it came).
-            assert!(to.heard <= from.said, "{} received more than was sent", to.name);
+            assert!(to.received <= from.sent, "{} received more than was sent", to.name);
             if to.seen == Seen::CleanEnd && to.intent != Intent::Leave {
                 // An abort stays an abort: a clean end is one, and everything came before it.
                 assert!(from.is_clean() && from.ended, "{} saw a clean end of {:?}", to.name, from.intent);
-                assert_eq!(to.heard, from.said, "{} saw an end before the last byte", to.name);
+                assert_eq!(to.received, from.sent, "{} saw an end before the last byte", to.name);
             }
         }
         match outcome {
@@ -264,7 +264,7 @@ impl World {
                     // One that has left does not see what its leg sends.
                     if peer.intent != Intent::Leave {
                         assert_eq!(peer.seen, Seen::CleanEnd, "{}", peer.name);
-                        assert_eq!(peer.answered, peer.asked + owed, "session of {}", peer.name);
+                        assert_eq!(peer.answered, peer.owed_answers + owed, "session of {}", peer.name);
                     }
                 }
             }
@@ -291,19 +291,19 @@ impl World {
         // No end overtakes data: what a client sent before its FIN arrives, whatever its kernel answered to what came for it.
         let is_served = broken.side == Side::Client && blamed.ended && !other.may_break();
         if is_served && matches!(blamed.intent, Intent::Cut | Intent::Leave) {
-            assert_eq!(other.heard, blamed.said, "{} lost what was sent before the end", other.name);
+            assert_eq!(other.received, blamed.sent, "{} lost what was sent before the end", other.name);
         }
         // The other one never receives an alert for a fault that it did not cause.
         assert_ne!(other.seen, Seen::Alert, "{} got an alert for the other's fault", other.name);
         if blamed.intent == Intent::Break {
-            let told = matches!(blamed.seen, Seen::Alert | Seen::CleanEnd);
-            assert!(told, "{} was not told but saw {:?}", blamed.name, blamed.seen);
+            let is_reported = matches!(blamed.seen, Seen::Alert | Seen::CleanEnd);
+            assert!(is_reported, "{} was not told but saw {:?}", blamed.name, blamed.seen);
         }
     }
 }
 
 /// For the replay of a schedule.
 #[expect(clippy::print_stderr, reason = "a schedule that fails says its seed")]
-fn say(line: &str) {
+fn print_line(line: &str) {
     eprintln!("{line}");
 }

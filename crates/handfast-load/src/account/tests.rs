@@ -85,7 +85,7 @@ fn one_that_lost_its_parent_is_still_charged() {
 }
 
 #[test]
-fn no_process_and_an_ended_one_are_told() {
+fn no_process_and_an_ended_one_are_reported() {
     let refusal = Accountant::new(&Accounted::Pid(u32::MAX)).unwrap_err();
     assert!(refusal.wrong_use && refusal.what.contains("there is no such process"), "{refusal}");
 

@@ -13,7 +13,7 @@ use crate::verdict::{Lost, View};
 /// Share of used ports from which on a note reports it.
 const NEARLY: f64 = 0.8;
 /// Runs shorter than this have a first second that is most of them.
-const SHORT: f64 = 3.0;
+const SHORT_RUN_SECONDS: f64 = 3.0;
 
 /// All notes of this run.
 pub(super) fn of(outcome: &Outcome, ports: Option<&Ports>, view: &View<'_>, job: &Job) -> Vec<String> {
@@ -24,7 +24,7 @@ pub(super) fn of(outcome: &Outcome, ports: Option<&Ports>, view: &View<'_>, job:
     tls(outcome, &mut notes);
     work(outcome, &mut notes);
     notes.extend(ports.and_then(|ports| nearly_used_up(outcome, ports)));
-    if view.length > 0.0 && view.length <= SHORT {
+    if view.length > 0.0 && view.length <= SHORT_RUN_SECONDS {
         notes.push("the run was short: its start, in which connections are made and caches filled, is in every figure".into());
     }
     for worker in &outcome.workers {
@@ -117,15 +117,15 @@ fn tls(outcome: &Outcome, notes: &mut Vec<String>) {
 fn early_data(outcome: &Outcome, notes: &mut Vec<String>) {
     let tally = &outcome.totals.tally;
     let offered = tally.early_accepted + tally.early_refused;
-    let wanted = outcome.plan.clients().any(|(_, tls)| tls.early_data);
-    if wanted && offered < tally.resumed {
+    let uses_early_data = outcome.plan.clients().any(|(_, tls)| tls.early_data);
+    if uses_early_data && offered < tally.resumed {
         notes.push(format!(
             "0-RTT was requested, and {} of {} allowed it: the target's tickets decide whether it may be used, and \
              TLS 1.2 has none",
             count(offered),
             counted(tally.resumed, "resumed handshake")
         ));
-    } else if wanted && tally.resumed == 0 && tally.full > 0 {
+    } else if uses_early_data && tally.resumed == 0 && tally.full > 0 {
         notes.push(
             "0-RTT was requested, and no handshake was resumed: only resumed handshakes can use it".into(),
         );

@@ -38,11 +38,11 @@ pub(super) fn members(outcome: &Outcome) -> Vec<Member> {
 
 /// A row for each of several requests; none if there is only one.
 pub(super) fn requests(outcome: &Outcome) -> Vec<Request> {
-    let wanted = outcome.plan.requests();
-    if wanted.len() < 2 {
+    let requests = outcome.plan.requests();
+    if requests.len() < 2 {
         return Vec::new();
     }
-    let all: f64 = wanted.iter().map(|request| f64::from(request.weight)).sum();
+    let all: f64 = requests.iter().map(|request| f64::from(request.weight)).sum();
     let none = RequestSample::default();
     let request = |(place, request): (usize, &plan::Request)| {
         let sample = outcome.totals.requests.get(place).unwrap_or(&none);
@@ -58,7 +58,7 @@ pub(super) fn requests(outcome: &Outcome) -> Vec<Request> {
             exchange: row(Series::Exchange, &sample.exchange),
         }
     };
-    wanted.iter().enumerate().map(request).collect()
+    requests.iter().enumerate().map(request).collect()
 }
 
 /// Answers by class, those that there were.

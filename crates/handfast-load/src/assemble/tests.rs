@@ -151,7 +151,7 @@ fn failures_come_most_frequent_first() {
 }
 
 #[test]
-fn the_timeline_tells_each_second_and_who_was_missing() {
+fn the_timeline_shows_each_second_and_who_was_missing() {
     let mut outcome = outcome();
     outcome.workers[1].missing = vec![2];
     let timeline = report(&outcome, circumstances()).timeline;
@@ -247,7 +247,7 @@ fn a_search_is_repeated_with_its_own_seed() {
 }
 
 #[test]
-fn workers_and_kernels_are_told_and_added() {
+fn workers_and_kernels_are_reported_and_added() {
     let report = made();
     assert_eq!(report.kernel, [("TW".to_owned(), 10)].into());
     assert_eq!(report.manifest.start_skew_ns, 50_000);
@@ -353,16 +353,16 @@ fn a_closed_loop_with_a_latency_limit_is_explained() {
 }
 
 #[test]
-fn verification_is_said_in_words() {
-    let said = |verify, server_name: Option<&str>| {
+fn verification_is_reported_in_words() {
+    let sentence = |verify, server_name: Option<&str>| {
         let mut outcome = outcome();
         outcome.plan.tls.verify = verify;
         outcome.plan.tls.server_name = server_name.map(str::to_owned);
         report(&outcome, circumstances()).mix.verification
     };
-    assert!(said(Verify::System, Some("a.example")).contains("for a.example against the system's"));
+    assert!(sentence(Verify::System, Some("a.example")).contains("for a.example against the system's"));
     assert!(
-        said(Verify::File(PathBuf::from("/ca.pem")), None)
+        sentence(Verify::File(PathBuf::from("/ca.pem")), None)
             .contains("for localhost against the authorities in /ca.pem")
     );
 }

@@ -49,14 +49,14 @@ struct Scripted {
     broken: bool,
 }
 
-fn trouble(what: &str) -> StepFailure {
+fn failure(what: &str) -> StepFailure {
     StepFailure::new(Step::Exchange, Cause::ClosedEarly, what)
 }
 
 /// The next deed, if it is one of these.
-fn next(wanted: &[Deed]) -> Option<Deed> {
+fn next(deeds: &[Deed]) -> Option<Deed> {
     SCRIPT.with_borrow_mut(|script| {
-        let deed = script.front().copied().filter(|deed| wanted.contains(deed))?;
+        let deed = script.front().copied().filter(|deed| deeds.contains(deed))?;
         script.pop_front();
         Some(deed)
     })
@@ -76,7 +76,7 @@ impl Connection for Scripted {
         Ok(())
     }
 
-    fn look(&mut self) -> Result<bool, StepFailure> {
+    fn check_idle(&mut self) -> Result<bool, StepFailure> {
         match next(&[Deed::End, Deed::Unasked, Deed::Over]) {
             Some(Deed::End) => self.closed = true,
             Some(Deed::Unasked) => {
@@ -114,9 +114,9 @@ impl Connection for Scripted {
         self.closed |= matches!(deed, Deed::Failed | Deed::NotSeen);
         self.broken |= deed == Deed::Failed;
         let outcome = match deed {
-            Deed::Answered => Err(Lost::Answered(trouble("it says so"))),
-            Deed::Failed => Err(Lost::Failed(trouble("it broke"))),
-            Deed::NotSeen => Err(Lost::NotSeen(trouble("it did not look"))),
+            Deed::Answered => Err(Lost::Answered(failure("it says so"))),
+            Deed::Failed => Err(Lost::Failed(failure("it broke"))),
+            Deed::NotSeen => Err(Lost::NotSeen(failure("it did not look"))),
             _ => Ok(Moment::now()),
         };
         // An end that comes together with the answer.
@@ -129,7 +129,7 @@ impl Connection for Scripted {
     }
 
     fn ended_unused(&self) -> StepFailure {
-        trouble("before the first")
+        failure("before the first")
     }
 
     async fn close(self) {
@@ -233,7 +233,7 @@ fn a_connection_that_carried_nothing_was_shed() {
 }
 
 #[test]
-fn an_answer_that_says_no_is_a_failure_on_a_good_connection() {
+fn an_answer_that_refuses_is_a_failure_on_a_good_connection() {
     let (measured, left, closed) =
         kept_until_the_end(open(), &[Deed::Answered, Deed::Answered, Deed::Failed]);
     assert_eq!((found(&measured), left, closed), ((0, 3, "it says so"), 0, 0));

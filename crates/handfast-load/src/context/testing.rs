@@ -60,11 +60,11 @@ impl Drop for StopAtTheEnd {
 pub(crate) fn on_engine<T: Send + 'static, F: Future<Output = T>>(
     task: impl FnOnce() -> F + Send + 'static,
 ) -> T {
-    let (said, outcome) = sync_channel(1);
+    let (sender, outcome) = sync_channel(1);
     let run = move || {
         let first = async move {
             let _stop = StopAtTheEnd;
-            said.send(task().await).expect("the test waits");
+            sender.send(task().await).expect("the test waits");
         };
         engine::run((), || engine::spawn(Priority::Flow, first)).expect("an engine");
     };

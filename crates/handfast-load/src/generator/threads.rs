@@ -15,17 +15,17 @@ use handfast_tls::client::ClientSettings;
 use crate::assignment::{Assignment, Share};
 use crate::failure::{Cause, Step, StepFailure};
 use crate::hint;
-use crate::opener::LONGEST_PREPARATION;
+use crate::opener::PREPARATION_TIMEOUT;
 use crate::outcome::Refusal;
 use crate::plan::{Plan, Work};
 use crate::requests::PreparedRequest;
 use crate::sample::Interval;
-use crate::thread::{self, Answer, Order};
+use crate::thread::{self, Order, Reply};
 
 /// Seconds that a thread may be ahead of their merging.
 const AHEAD: usize = 16;
 /// Orders that may wait for a thread: each but leases is answered before the next.
-const MOST_ORDERS: usize = 16;
+const MAX_QUEUED_ORDERS: usize = 16;
 
 /// All of them. Dropping it ends them.
 #[derive(Debug, Default)]
@@ -36,7 +36,7 @@ pub(super) struct Threads {
 #[derive(Debug)]
 struct GeneratorThread {
     orders: Sender<Order>,
-    answers: Receiver<Answer>,
+    answers: Receiver<Reply>,
     seconds: Option<Receiver<Interval>>,
     handle: Option<JoinHandle<()>>,
 }
@@ -62,8 +62,8 @@ impl Threads {
         }
         for thread in &started.all {
             match thread.answer(plan)? {
-                Answer::Ready(Ok(())) => {}
-                Answer::Ready(Err(why)) => return Err(Refusal::wrong_use(format!("set up TLS: {why}"))),
+                Reply::Ready(Ok(())) => {}
+                Reply::Ready(Err(why)) => return Err(Refusal::wrong_use(format!("set up TLS: {why}"))),
                 other => return Err(out_of_step(&other)),
             }
         }
@@ -108,7 +108,7 @@ impl Threads {
                 let _ = handle.join();
             }
             for answer in thread.answers.try_iter() {
-                if let Answer::Started { late_ns } = answer {
+                if let Reply::Started { late_ns } = answer {
                     start_error_ns = late_ns.max(start_error_ns);
                 }
             }
@@ -129,24 +129,24 @@ impl Threads {
         for address in addresses.iter().chain(addresses) {
             thread.order(Order::Rehearse(*address))?;
             match thread.answer(plan)? {
-                Answer::Rehearsed(Ok(took)) => {
-                    if let Some((refused, trouble)) = first {
+                Reply::Rehearsed(Ok(took)) => {
+                    if let Some((refused, failure)) = first {
                         notes.push(format!(
                             "{address} was used: {refused} did not work ({})",
-                            words(&trouble)
+                            words(&failure)
                         ));
                     }
                     return Ok((*address, took));
                 }
-                Answer::Rehearsed(Err(trouble)) => {
-                    first.get_or_insert((*address, trouble));
+                Reply::Rehearsed(Err(failure)) => {
+                    first.get_or_insert((*address, failure));
                 }
                 other => return Err(out_of_step(&other)),
             }
         }
         Err(first.map_or_else(
             || Refusal::failed("rehearse: nothing was tried"),
-            |(address, trouble)| refuse_rehearsal(plan, address, &trouble),
+            |(address, failure)| refuse_rehearsal(plan, address, &failure),
         ))
     }
 
@@ -168,20 +168,20 @@ impl Threads {
         notes: &mut Vec<String>,
     ) -> Result<(), Refusal> {
         self.order(|| Order::WarmUp(target))?;
-        let (mut tickets, mut wanted) = (0, 0);
+        let (mut tickets, mut required) = (0, 0);
         for thread in &self.all {
             match thread.answer(plan)? {
-                Answer::Warm { tickets: got, wanted: asked } => {
+                Reply::Warm { tickets: got, required: needed } => {
                     tickets += got;
-                    wanted += asked;
+                    required += needed;
                 }
                 other => return Err(out_of_step(&other)),
             }
         }
-        if wanted > 0 && tickets == 0 {
+        if required > 0 && tickets == 0 {
             notes.push("the target gave no tickets: nothing can be resumed".into());
-        } else if tickets < wanted {
-            notes.push(format!("the ticket pool started with {tickets} tickets instead of {wanted}"));
+        } else if tickets < required {
+            notes.push(format!("the ticket pool started with {tickets} tickets instead of {required}"));
         }
         Ok(())
     }
@@ -189,21 +189,21 @@ impl Threads {
     /// Opens the connections that stay open when the run begins.
     pub(super) fn open(&self, plan: &Plan, took: Duration, notes: &mut Vec<String>) -> Result<(), Refusal> {
         self.order(|| Order::Prepare(took))?;
-        let (mut stood, mut asked) = (0, 0);
+        let (mut stood, mut requested) = (0, 0);
         for thread in &self.all {
             match thread.answer(plan)? {
-                Answer::Prepared { standing, wanted } => {
+                Reply::Prepared { standing, required: needed } => {
                     stood += standing;
-                    asked += wanted;
+                    requested += needed;
                 }
                 other => return Err(out_of_step(&other)),
             }
         }
-        if stood < asked {
+        if stood < requested {
             notes.push(format!(
                 "{} of {} were open when the run started: the target accepted no more of them, or not as fast",
                 count(stood.into()),
-                counted(asked.into(), "connection")
+                counted(requested.into(), "connection")
             ));
         }
         Ok(())
@@ -220,7 +220,7 @@ impl Drop for Threads {
 impl GeneratorThread {
     fn start(assignment: Assignment) -> Result<Self, Refusal> {
         let failed = |error| Refusal::failed(format!("start a generator thread: {error}"));
-        let (orders, letters) = mailbox(MOST_ORDERS).map_err(failed)?;
+        let (orders, letters) = mailbox(MAX_QUEUED_ORDERS).map_err(failed)?;
         let (say, answers) = sync_channel(4);
         let (hand_over, seconds) = sync_channel(AHEAD);
         let handle = std::thread::Builder::new()
@@ -237,7 +237,9 @@ impl GeneratorThread {
         let lease = matches!(order, Order::Lease(_));
         let pointless = |waiting: &Order| lease && matches!(waiting, Order::Lease(_));
         self.orders.send_instead(order, pointless).map_err(|_| {
-            Refusal::failed(format!("send an order: {MOST_ORDERS} wait, and the thread does not read them"))
+            Refusal::failed(format!(
+                "send an order: {MAX_QUEUED_ORDERS} wait, and the thread does not read them"
+            ))
         })
     }
 
@@ -247,43 +249,43 @@ impl GeneratorThread {
         let _ = self.orders.send_instead(Order::Stop, pointless);
     }
 
-    fn answer(&self, plan: &Plan) -> Result<Answer, Refusal> {
+    fn answer(&self, plan: &Plan) -> Result<Reply, Refusal> {
         // Each step of a rehearsal is bounded by the timeout, and a pool is filled one by one.
-        let timeout = plan.timeout * 4 + LONGEST_PREPARATION + Duration::from_secs(30);
+        let timeout = plan.timeout * 4 + PREPARATION_TIMEOUT + Duration::from_secs(30);
         self.answers.recv_timeout(timeout).map_err(|_| {
             Refusal::failed(format!("prepare: a generator thread did not answer within {timeout:?}"))
         })
     }
 }
 
-fn out_of_step(answer: &Answer) -> Refusal {
+fn out_of_step(answer: &Reply) -> Refusal {
     Refusal::failed(format!("prepare: a generator thread answered {answer:?} out of order (a bug)"))
 }
 
 /// Step and detail; a socket's own words begin with the operation, which may be the step itself.
-fn words(trouble: &StepFailure) -> String {
-    let step = trouble.step.name();
-    if trouble.detail.starts_with(step) {
-        trouble.detail.clone()
+fn words(failure: &StepFailure) -> String {
+    let step = failure.step.name();
+    if failure.detail.starts_with(step) {
+        failure.detail.clone()
     } else {
-        format!("{step}: {}", trouble.detail)
+        format!("{step}: {}", failure.detail)
     }
 }
 
 /// The refusal for a target with which not even one transaction works.
-fn refuse_rehearsal(plan: &Plan, address: SocketAddr, trouble: &StepFailure) -> Refusal {
-    let what = format!("try one transaction with {address}: {}", words(trouble));
+fn refuse_rehearsal(plan: &Plan, address: SocketAddr, failure: &StepFailure) -> Refusal {
+    let what = format!("try one transaction with {address}: {}", words(failure));
     let refusal = Refusal::failed(what);
     if plan.target.plain
-        && matches!(trouble.cause, Cause::Http | Cause::ClosedEarly | Cause::Truncated | Cause::Deadline)
+        && matches!(failure.cause, Cause::Http | Cause::ClosedEarly | Cause::Truncated | Cause::Deadline)
     {
         return refusal.hint("http:// is HTTP without TLS; if this port serves TLS, the target is https://…");
     }
     let echo = matches!(plan.work, Work::Exchange { echo: true, .. });
-    if let Some(cure) = trouble.hint.or_else(|| hint::client_certificate(plan, trouble)) {
+    if let Some(cure) = failure.hint.or_else(|| hint::client_certificate(plan, failure)) {
         return refusal.hint(cure);
     }
-    match (trouble.cause, trouble.step) {
+    match (failure.cause, failure.step) {
         (Cause::Refused, _) => refusal.hint("no process listens there; check that the service is running"),
         (Cause::Tls, Step::Handshake) => {
             refusal.hint("check that the service uses TLS, and that it accepts these versions, suites and groups")

@@ -23,7 +23,7 @@ use http_body_util::Full;
 use hyper::body::{Body, Incoming};
 use hyper::{HeaderMap, StatusCode};
 
-use super::sequence::{LONGEST, Values, take};
+use super::sequence::{MAX_BODY_BYTES, Values, take};
 use crate::connect::{Connected, connect};
 use crate::context::{Caller, ThreadContext};
 use crate::failure::{Cause, Step, StepFailure};
@@ -38,7 +38,7 @@ const WITH_THE_FIRST_REQUEST: Moment = Moment::from_nanos(u64::MAX - 1);
 
 /// An answer, read to its end.
 #[derive(Clone, Debug)]
-pub(super) struct Answer {
+pub(super) struct CompleteResponse {
     pub(super) status: StatusCode,
     /// Its first byte; with HTTP/2, where a byte belongs to no stream until it has been read: its head.
     pub(super) first_byte: Moment,
@@ -64,11 +64,11 @@ pub(super) struct Finished {
     pub(super) began: Moment,
     /// Its place among the plan's requests.
     pub(super) which: usize,
-    pub(super) outcome: Result<Answer, Lost>,
+    pub(super) outcome: Result<CompleteResponse, Lost>,
 }
 
 enum Stage {
-    Asked(Reply),
+    Sent(Reply),
     Reading { status: StatusCode, first_byte: Moment, body: Incoming, taking: Option<Box<Taking>> },
 }
 
@@ -97,7 +97,7 @@ pub(super) struct Connection {
     /// True once a reply was given up; HTTP/1.1 can only close the connection then.
     given_up: bool,
     /// Time of the first bytes since nothing was under way.
-    heard: Option<Moment>,
+    first_received: Option<Moment>,
     /// Plaintext sent and received that has been counted.
     counted: (u64, u64),
 }
@@ -145,7 +145,7 @@ impl Connection {
             in_flight: Vec::new(),
             finished: VecDeque::new(),
             given_up: false,
-            heard: None,
+            first_received: None,
             counted: (0, 0),
         })
     }
@@ -173,7 +173,7 @@ impl Connection {
         request: Result<PreparedRequest, StepFailure>,
     ) {
         if self.in_flight.is_empty() {
-            self.heard = None;
+            self.first_received = None;
         }
         let (began, deadline) = (Moment::now(), self.bench.deadline());
         let ask = match request {
@@ -184,7 +184,7 @@ impl Connection {
             }
         };
         let reply = self.client.send(ask);
-        self.in_flight.push(InFlight { intended, began, which, deadline, stage: Stage::Asked(reply) });
+        self.in_flight.push(InFlight { intended, began, which, deadline, stage: Stage::Sent(reply) });
     }
 
     /// A request that is over.
@@ -241,10 +241,14 @@ impl Connection {
         }
     }
 
-    fn poll_request(&mut self, index: usize, context: &mut Context<'_>) -> Poll<Result<Answer, Lost>> {
+    fn poll_request(
+        &mut self,
+        index: usize,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<CompleteResponse, Lost>> {
         loop {
             match &mut self.in_flight[index].stage {
-                Stage::Asked(reply) => match reply.as_mut().poll(context) {
+                Stage::Sent(reply) => match reply.as_mut().poll(context) {
                     Poll::Pending => return Poll::Pending,
                     Poll::Ready(Ok(response)) => {
                         let first_byte = self.first_byte();
@@ -262,7 +266,7 @@ impl Connection {
                         // Counted as it came.
                         Some(Ok(frame)) => {
                             if let (Some(taking), Some(bytes)) = (taking, frame.data_ref()) {
-                                let room = LONGEST.saturating_sub(taking.text.len());
+                                let room = MAX_BODY_BYTES.saturating_sub(taking.text.len());
                                 taking.text.extend_from_slice(&bytes[..bytes.len().min(room)]);
                             }
                         }
@@ -275,7 +279,7 @@ impl Connection {
                                 || Ok(Values::new()),
                                 |taking| take(takes, &taking.headers, &taking.text),
                             );
-                            return Poll::Ready(Ok(Answer { status, first_byte, done, taken }));
+                            return Poll::Ready(Ok(CompleteResponse { status, first_byte, done, taken }));
                         }
                     }
                 }
@@ -290,7 +294,7 @@ impl Connection {
 
     fn first_byte(&self) -> Moment {
         match self.client.version() {
-            Version::Http1 => self.heard.unwrap_or_else(Moment::now),
+            Version::Http1 => self.first_received.unwrap_or_else(Moment::now),
             Version::Http2 => Moment::now(),
         }
     }
@@ -317,7 +321,7 @@ impl Connection {
         let (pipe, (sent, received)) = (self.pipe.borrow(), self.counted);
         self.counted = (pipe.leg().sent(), pipe.leg().received());
         if self.counted.1 > received {
-            self.heard.get_or_insert_with(Moment::now);
+            self.first_received.get_or_insert_with(Moment::now);
         }
         if self.counted != (sent, received) {
             self.bench.record().bytes(self.counted.0 - sent, self.counted.1 - received);
@@ -331,8 +335,8 @@ impl Connection {
             return Lost::Failed(StepFailure::new(Step::Exchange, Cause::Http, sentence(error)));
         }
         let ended = failure(&self.pipe.borrow(), "the target ended before it answered");
-        let trouble = ended.unwrap_or_else(|| StepFailure::new(Step::Exchange, Cause::Http, sentence(error)));
-        if is_unseen(error) { Lost::NotSeen(trouble) } else { Lost::Failed(trouble) }
+        let failure = ended.unwrap_or_else(|| StepFailure::new(Step::Exchange, Cause::Http, sentence(error)));
+        if is_unseen(error) { Lost::NotSeen(failure) } else { Lost::Failed(failure) }
     }
 
     /// Returns the reason why a body has no end: in every case, the answer is incomplete.
@@ -341,16 +345,16 @@ impl Connection {
             return StepFailure::new(Step::Exchange, Cause::Http, sentence(error));
         }
         match failure(&self.pipe.borrow(), "the target ended within a body") {
-            Some(trouble) if !trouble.is_end() => trouble,
-            Some(trouble) => StepFailure { cause: Cause::Truncated, ..trouble },
+            Some(failure) if !failure.is_end() => failure,
+            Some(failure) => StepFailure { cause: Cause::Truncated, ..failure },
             None => StepFailure::new(Step::Exchange, Cause::Truncated, sentence(error)),
         }
     }
 
     /// Returns the reason why the connection cannot be used any more.
     pub(super) fn ended(&self, what: &str) -> StepFailure {
-        let trouble = failure(&self.pipe.borrow(), what);
-        trouble.unwrap_or_else(|| StepFailure::new(Step::Exchange, Cause::ClosedEarly, what))
+        let failure = failure(&self.pipe.borrow(), what);
+        failure.unwrap_or_else(|| StepFailure::new(Step::Exchange, Cause::ClosedEarly, what))
     }
 
     /// Lets the target have the rest of the handshake, for a connection that may have to wait for its first request.

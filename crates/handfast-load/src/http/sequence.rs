@@ -18,7 +18,7 @@ use crate::plan::{Source, Take};
 use crate::requests::PreparedRequest;
 
 /// Longest body of which a value is taken.
-pub(super) const LONGEST: usize = 1 << 20;
+pub(super) const MAX_BODY_BYTES: usize = 1 << 20;
 
 /// Values by their names.
 pub(super) type Values = BTreeMap<String, String>;

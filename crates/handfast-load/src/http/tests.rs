@@ -441,7 +441,7 @@ fn plain_http_to_a_port_with_tls_is_named() {
 }
 
 /// Gives each connection a number at /login, and wants it at the next request; without a number if `fails`.
-fn wants_its_number(mut tls: Tls, fails: bool) -> Option<()> {
+fn expect_number(mut tls: Tls, fails: bool) -> Option<()> {
     static NUMBER: AtomicU32 = AtomicU32::new(100);
     loop {
         let head = tls.request()?;
@@ -478,7 +478,7 @@ fn in_order(target: &Target, exchanges: Option<u32>) -> Plan {
 
 #[test]
 fn requests_in_order_have_values_of_earlier_answers() {
-    let target = Target::new("http/1.1", |tls| wants_its_number(tls, false));
+    let target = Target::new("http/1.1", |tls| expect_number(tls, false));
     for exchanges in [Some(3), None] {
         let totals = run(&in_order(&target, exchanges)).expect("it runs");
         assert_eq!(causes(&totals), [], "{:?}", totals.failures);
@@ -491,7 +491,7 @@ fn requests_in_order_have_values_of_earlier_answers() {
 
 #[test]
 fn an_answer_without_the_value_is_a_failure() {
-    let target = Target::new("http/1.1", |tls| wants_its_number(tls, true));
+    let target = Target::new("http/1.1", |tls| expect_number(tls, true));
     let refusal = run(&in_order(&target, None)).expect_err("the rehearsal fails");
     assert!(
         refusal.to_string().contains("the answer has no JSON value at `/token` to GET /login"),
@@ -665,7 +665,7 @@ fn a_connection_without_a_request_ends_in_order() {
 }
 
 #[test]
-fn a_target_that_does_not_speak_http2_is_told() {
+fn a_target_that_does_not_speak_http2_is_reported() {
     let target = Target::new("http/1.1", hello_http1);
     let refusal = run(&plan(&target, HttpVersion::Http2, 1, Some(1))).expect_err("no ALPN in common");
     assert!(refusal.to_string().contains("handshake: "), "{refusal}");

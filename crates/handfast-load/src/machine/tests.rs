@@ -27,7 +27,7 @@ fn fields_are_found_by_their_whole_name() {
 }
 
 #[test]
-fn counters_that_moved_are_told_and_the_others_are_not() {
+fn counters_that_moved_are_reported_and_the_others_are_not() {
     let table = |overflows: u32, drops: u32, other: u32| {
         let mut counters = KernelCounters::default();
         let text = format!(
@@ -59,7 +59,7 @@ fn the_kernel_counts_a_connection_of_ours() {
 }
 
 #[test]
-fn a_busy_share_is_what_is_not_idle_and_steal_is_told_apart() {
+fn a_busy_share_is_what_is_not_idle_and_steal_is_distinguished() {
     let earlier = Ticks::parse("cpu  100 0 100 1000 0 0 0 0 0 0\ncpu0 1 1 1 1\n").unwrap();
     let later = Ticks::parse("cpu  130 0 110 1040 10 0 0 10 5 0\n").unwrap();
     let mut machine = MachineCpu { last: earlier, steal: 0.0 };

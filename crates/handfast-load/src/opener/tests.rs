@@ -12,7 +12,7 @@ fn begin(opener: &Rc<Opener>) -> Vec<Permit> {
 fn pauses_double_up_to_a_second() {
     let millis: Vec<u128> = (1..=9).map(|failures| pause(failures).as_millis()).collect();
     assert_eq!(millis, [10, 20, 40, 80, 160, 320, 640, 1000, 1000]);
-    assert_eq!(pause(u32::MAX), LONGEST_PAUSE);
+    assert_eq!(pause(u32::MAX), MAX_PAUSE);
 }
 
 #[test]
@@ -22,13 +22,13 @@ fn as_many_are_opened_at_once_as_stand() {
     while opener.is_short() {
         let mut permits = begin(&opener);
         rounds.push(permits.len());
-        permits.iter_mut().for_each(Permit::stands);
+        permits.iter_mut().for_each(Permit::set_open);
         standing.append(&mut permits);
     }
     assert_eq!(rounds[..8], [4, 4, 8, 16, 32, 64, 64, 64]);
-    assert_eq!((opener.standing(), opener.opening()), (1000, 0));
+    assert_eq!((opener.open_connections(), opener.opening()), (1000, 0));
     standing.truncate(10);
-    assert_eq!(opener.standing(), 10);
+    assert_eq!(opener.open_connections(), 10);
     assert!(opener.is_short(), "what has ended is replaced");
 }
 
@@ -62,7 +62,7 @@ fn a_target_that_sheds_is_left_alone_for_a_while() {
 fn a_connection_that_carried_something_was_not_shed() {
     let opener = Opener::new(1, true);
     let mut permit = begin(&opener).swap_remove(0);
-    permit.stands();
+    permit.set_open();
     permit.proved();
     assert!(!permit.ended(false) && !opener.is_shed());
 }

@@ -131,7 +131,7 @@ impl fmt::Display for PlanError {
             }
             Self::HeaderNotKept(name) => write!(f, "the value of `{name}` was not kept in the report"),
             Self::TooManyHeaders(count) => {
-                write!(f, "{count} headers, expected at most {}", limits::MOST_HEADERS)
+                write!(f, "{count} headers, expected at most {}", limits::MAX_HEADERS)
             }
             Self::Method(text) => {
                 write!(f, "invalid method `{text}`, expected one such as GET, POST, PUT or DELETE")
@@ -176,7 +176,7 @@ impl fmt::Display for PlanError {
                 f.write_str("some shares have a % and some have none, expected the same of all")
             }
             Self::SharesDoNotAddUp(sum) => write!(f, "the shares add up to {sum} %, expected 100 %"),
-            Self::TooManyNames(count) => write!(f, "{count} names, expected at most {}", limits::MOST_NAMES),
+            Self::TooManyNames(count) => write!(f, "{count} names, expected at most {}", limits::MAX_NAMES),
             Self::ServerName(text) => {
                 write!(f, "invalid server name `{text}`, expected one such as www.example.org")
             }

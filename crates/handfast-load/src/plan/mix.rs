@@ -5,11 +5,11 @@
 
 use super::WeightedName;
 use super::error::{FileError, PlanError};
-pub use super::limits::{KEYS, MOST_NAMES};
+pub use super::limits::{KEYS, MAX_NAMES};
 use super::weight::weight;
 
 /// Most members of a mix: each has separate histograms for each second.
-pub const MOST_MEMBERS: usize = 32;
+pub const MAX_MEMBERS: usize = 32;
 
 /// A member as it is written: words with values, not yet read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -63,7 +63,7 @@ pub fn names(text: &str) -> Result<Vec<WeightedName>, Vec<FileError>> {
     let none = PlanError::NothingInFile { entry: "name", expected: "of `NAME` or `WEIGHT NAME`" };
     let names = lines(text, none, name)?;
     let mut wrong: Vec<FileError> = Vec::new();
-    if names.len() > MOST_NAMES {
+    if names.len() > MAX_NAMES {
         wrong.push(PlanError::TooManyNames(names.len()).into());
     }
     let mut sorted: Vec<(&str, usize)> = names.iter().map(|name| name.name.as_str()).zip(1..).collect();

@@ -6,11 +6,11 @@ use hyper::Method;
 use hyper::header::{HeaderName, HeaderValue};
 
 use super::error::{FileError, PlanError};
-use super::limits::{LINE, MOST_HEADERS};
+use super::limits::{LINE, MAX_HEADERS};
 use super::{Body, Header, Request};
 
 /// Most requests in one plan: each has a histogram for each second.
-pub const MOST_REQUESTS: usize = 100;
+pub const MAX_REQUESTS: usize = 100;
 
 /// Reads `Name: value`.
 ///
@@ -159,7 +159,7 @@ pub(crate) fn mistakes(request: &Request) -> Vec<PlanError> {
     let mut wrong = Vec::new();
     wrong.extend(method(&request.method).err());
     wrong.extend(path(&request.path).err());
-    if request.headers.len() > MOST_HEADERS {
+    if request.headers.len() > MAX_HEADERS {
         wrong.push(PlanError::TooManyHeaders(request.headers.len()));
     }
     for known in &request.headers {

@@ -35,9 +35,9 @@ fn a_closed_model_begins_with_all() {
 #[test]
 fn arrivals_want_connections_up_to_the_most() {
     let pool = Pool::new(ArrivalQueue::new(&open(1.0)), &open(1.0), 4, 1, Duration::ZERO);
-    assert_eq!(pool.opener.wanted(), AHEAD);
+    assert_eq!(pool.opener.required(), AHEAD);
     assert_eq!(pool.put(Moment::now()), Arrived::Opening);
-    assert_eq!(pool.opener.wanted(), 1 + AHEAD);
+    assert_eq!(pool.opener.required(), 1 + AHEAD);
     (0..9).for_each(|_| assert_eq!(pool.put(Moment::now()), Arrived::Opening));
-    assert_eq!((pool.opener.wanted(), pool.arrivals.waiting()), (4, 10));
+    assert_eq!((pool.opener.required(), pool.arrivals.waiting()), (4, 10));
 }

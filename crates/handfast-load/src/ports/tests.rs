@@ -182,7 +182,7 @@ fn a_bound_in_flight_is_not_a_number_of_ports() {
 }
 
 #[test]
-fn a_local_target_is_told_of_local_sources() {
+fn a_local_target_gets_the_hint_about_local_sources() {
     let plan = Plan { connections: 60_000, ..Plan::default() };
     let ports = arithmetic_with(&plan, &[address("127.0.0.1")], &settings("2")).unwrap();
     let hint = objection(&plan, ALONE, Some(&ports), 1 << 30).unwrap().hint.unwrap();

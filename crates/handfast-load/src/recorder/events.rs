@@ -185,35 +185,35 @@ impl Recorder {
     }
 
     /// It failed at `now`, in which second it is counted.
-    pub(crate) fn failed(&mut self, member: usize, trouble: StepFailure, now: Moment) {
-        self.failed_by_us(trouble, now);
+    pub(crate) fn failed(&mut self, member: usize, failure: StepFailure, now: Moment) {
+        self.failed_by_us(failure, now);
         if let Some(sample) = self.present.members.get_mut(member) {
             sample.failed += 1;
         }
     }
 
     /// It failed at `now`, before it had a member: this machine could not even begin it.
-    pub(crate) fn failed_by_us(&mut self, trouble: StepFailure, now: Moment) {
+    pub(crate) fn failed_by_us(&mut self, failure: StepFailure, now: Moment) {
         self.roll(now);
         self.present.tally.failed += 1;
-        self.incident(trouble);
+        self.incident(failure);
     }
 
     /// Something went wrong that failed no transaction.
-    pub(crate) fn incident(&mut self, trouble: StepFailure) {
-        let same = |known: &&mut Failures| known.step == trouble.step && known.cause == trouble.cause;
+    pub(crate) fn incident(&mut self, failure: StepFailure) {
+        let same = |known: &&mut Failures| known.step == failure.step && known.cause == failure.cause;
         if let Some(known) = self.present.failures.iter_mut().find(same) {
             known.count += 1;
             if known.examples.len() < EXAMPLES {
-                known.examples.push(trouble.detail);
+                known.examples.push(failure.detail);
             }
             return;
         }
         self.present.failures.push(Failures {
-            step: trouble.step,
-            cause: trouble.cause,
+            step: failure.step,
+            cause: failure.cause,
             count: 1,
-            examples: vec![trouble.detail],
+            examples: vec![failure.detail],
         });
     }
 

@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pause_is_told_of_each_second_that_it_was_in() {
+    fn a_pause_is_reported_each_second_that_it_was_in() {
         let mut heartbeat = beats(&[(500, 490, 0), (2_510, 490, 0)]);
         let seconds = [1_000, 2_000, 3_000, 4_000].map(|end| millis(&mut heartbeat, end));
         assert_eq!(seconds, [490, 1_000, 510, 0]);

@@ -51,7 +51,7 @@ fn everything() -> Plan {
 fn happen(recorder: &mut Recorder, begin: u64) {
     let times = Times { began: at(begin + 3), first_byte: at(begin + 5), done: at(begin + 9) };
     let agreed = Agreed { version: Some("TLSv1.3"), hello_retry: true, ..Agreed::default() };
-    let trouble = || StepFailure::new(Step::Exchange, Cause::ClosedEarly, "it left");
+    let failure = || StepFailure::new(Step::Exchange, Cause::ClosedEarly, "it left");
     recorder.queued();
     recorder.held();
     recorder.never_begun(1);
@@ -67,8 +67,8 @@ fn happen(recorder: &mut Recorder, begin: u64) {
     recorder.no_answer(1);
     recorder.over();
     recorder.succeeded(1, at(begin), at(begin + 3), at(begin + 9));
-    recorder.failed(1, trouble(), at(begin + 10));
-    recorder.incident(trouble());
+    recorder.failed(1, failure(), at(begin + 10));
+    recorder.incident(failure());
     recorder.shed();
     recorder.opened();
     recorder.closed();

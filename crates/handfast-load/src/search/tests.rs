@@ -29,7 +29,7 @@ fn run_to_its_end(spec: SearchSpec, mut answer: impl FnMut(f64) -> (bool, Verdic
         let (held, verdict) = answer(rate);
         search.result(step(rate, held, verdict));
         steps += 1;
-        assert!(steps <= MOST_RATES * (spec.repeats + MOST_LIMITED - 1), "it ends");
+        assert!(steps <= MAX_RATES * (spec.repeats + MAX_LIMITED_STEPS - 1), "it ends");
     }
     let found = search.finish();
     assert_eq!(found.search.steps.len(), steps as usize, "the search lists every step");
@@ -91,7 +91,7 @@ fn pure_noise_ends_all_the_same() {
 }
 
 #[test]
-fn the_generators_limit_ends_the_way_up_and_is_told() {
+fn the_generators_limit_ends_the_way_up_and_is_reported() {
     let mut greatest = 0.0_f64;
     let found = run_to_its_end(spec(), |rate| {
         greatest = greatest.max(rate);
@@ -138,7 +138,7 @@ fn a_step_that_the_generator_spoilt_has_no_vote() {
 }
 
 #[test]
-fn a_generator_that_cannot_do_the_first_rate_says_nothing_of_the_target() {
+fn a_generator_that_cannot_do_the_first_rate_does_not_describe_the_target() {
     let found = run_to_its_end(spec(), |_| (false, VerdictWord::GeneratorLimited));
     assert_eq!((found.search.highest_rate, found.search.lowest_failed), (None, None));
     assert_eq!(found.search.steps.len(), 3, "again and again, and then no more");

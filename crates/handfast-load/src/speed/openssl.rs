@@ -15,7 +15,7 @@ use crate::outcome::Refusal;
 /// Timeout of one run; two seconds are usual.
 const TIMEOUT: Duration = Duration::from_secs(30);
 /// Most output of a run.
-const LONGEST: u64 = 1 << 20;
+const MAX_OUTPUT_BYTES: u64 = 1 << 20;
 
 /// OpenSSL's word for an algorithm, ours, and what its figures are.
 struct Row {
@@ -67,8 +67,8 @@ pub(super) const STEPS: usize = 17;
 ///
 /// **Errors**: it is not installed, or is another one of that name.
 pub(super) fn version() -> Result<String, Refusal> {
-    let said = run(&["version"])?;
-    let first = said.lines().next().unwrap_or_default().trim().to_owned();
+    let output = run(&["version"])?;
+    let first = output.lines().next().unwrap_or_default().trim().to_owned();
     if is_openssl(&first) {
         // The library's own version follows in brackets, as a rule the same.
         return Ok(first.split(" (").next().unwrap_or(&first).to_owned());
@@ -177,12 +177,12 @@ fn run(arguments: &[&str]) -> Result<String, Refusal> {
 /// Waits for a program, which is ended when it takes too long.
 fn finish(mut child: Child, timeout: Duration) -> Result<String, &'static str> {
     let output = child.stdout.take();
-    let (said, hear) = sync_channel(1);
+    let (sender, hear) = sync_channel(1);
     let reader = std::thread::Builder::new().name("openssl".into()).spawn(move || {
         let mut text = String::new();
-        let read = output.map(|output| output.take(LONGEST).read_to_string(&mut text));
+        let read = output.map(|output| output.take(MAX_OUTPUT_BYTES).read_to_string(&mut text));
         // A caller that does not wait any more has reported that.
-        let _ = said.send(read.is_some_and(|read| read.is_ok()).then_some(text));
+        let _ = sender.send(read.is_some_and(|read| read.is_ok()).then_some(text));
     });
     let text = match reader.map(|_| hear.recv_timeout(timeout)) {
         Ok(Ok(text)) => text.ok_or("printed something that is not text"),
@@ -241,18 +241,18 @@ mod tests {
         };
         let ours: Vec<_> = crate::speed::rows().into_iter().filter_map(act).collect();
         for row in &ROWS {
-            let wanted = match row.kind {
+            let names = match row.kind {
                 Measured::Signature => (What::Sign, row.name, None),
                 Measured::Agreement => (What::Agree, row.name, None),
                 Measured::Cipher(bytes) => (What::Seal, row.name, Some(bytes)),
                 Measured::Hash(bytes) => (What::Hash, row.name, Some(bytes)),
             };
-            assert!(ours.contains(&wanted), "{wanted:?}");
+            assert!(ours.contains(&names), "{names:?}");
         }
     }
 
     #[test]
-    fn others_of_that_name_are_told_apart() {
+    fn others_of_that_name_are_distinguished() {
         assert!(is_openssl("OpenSSL 3.0.19 27 Jan 2026 (Library: OpenSSL 3.0.19 27 Jan 2026)"));
         assert!(is_openssl("OpenSSL 1.1.1w  11 Sep 2023") && is_openssl("OpenSSL 4.0.0 1 Apr 2026"));
         for other in ["LibreSSL 3.3.6", "OpenSSL 1.0.2k-fips", "OpenSSL 0.9.8", "", "AWS-LC 1.50"] {

@@ -29,22 +29,22 @@ const BASIS: (Signature, Group) = (Signature::Ed25519, Group::X25519);
 
 /// All predictions: this machine's best, the usual ones, and those for the certificates given.
 pub(super) fn handshakes(report: &SpeedReport, files: &[File]) -> Vec<Prediction> {
-    let mut wanted: Vec<(Option<Signature>, Group, Option<&str>)> = Vec::new();
-    wanted.extend(ALWAYS.map(|(signature, group)| (signature, group, None)));
+    let mut kinds: Vec<(Option<Signature>, Group, Option<&str>)> = Vec::new();
+    kinds.extend(ALWAYS.map(|(signature, group)| (signature, group, None)));
     let fastest = |signatures: &[Option<Signature>]| {
         let all = signatures.iter().flat_map(|kind| Group::ALL.map(|group| (*kind, group, None)));
-        let sums = all.filter_map(|wanted| Some((wanted, sum(&terms(report, wanted.0, wanted.1)?))));
-        sums.min_by(|one, other| one.1.total_cmp(&other.1)).map(|(wanted, _)| wanted)
+        let sums = all.filter_map(|choice| Some((choice, sum(&terms(report, choice.0, choice.1)?))));
+        sums.min_by(|one, other| one.1.total_cmp(&other.1)).map(|(choice, _)| choice)
     };
     let best = [fastest(&SERVED.map(Some)), fastest(&[None])];
     for best in best.into_iter().flatten() {
-        if !wanted.contains(&best) {
-            wanted.insert(0, best);
+        if !kinds.contains(&best) {
+            kinds.insert(0, best);
         }
     }
     for (file, signature) in files {
         let signature = Some(*signature);
-        wanted.extend(FOR_FILES.map(|group| (signature, group, Some(file.as_str()))));
+        kinds.extend(FOR_FILES.map(|group| (signature, group, Some(file.as_str()))));
     }
     let predict = |(signature, group, file): (Option<Signature>, Group, Option<&str>)| {
         let mut prediction = one(report, signature, group)?;
@@ -52,7 +52,7 @@ pub(super) fn handshakes(report: &SpeedReport, files: &[File]) -> Vec<Prediction
         prediction.file = file.map(str::to_owned);
         Some(prediction)
     };
-    wanted.into_iter().filter_map(predict).collect()
+    kinds.into_iter().filter_map(predict).collect()
 }
 
 fn one(report: &SpeedReport, signature: Option<Signature>, group: Group) -> Option<Prediction> {
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn the_best_is_told_of_whatever_it_is() {
+    fn the_best_is_reported_whatever_it_is() {
         let mut report = report();
         let p256 = |row: &&mut Operation| row.name == "P-256" && row.what == What::Agree;
         report.operations.iter_mut().find(p256).expect("there").time.ns = 10e3;

@@ -47,7 +47,7 @@ const STREAMS: usize = 4;
 const ROUNDS: usize = 7;
 const ROUND: Duration = Duration::from_millis(150);
 /// Timeout of the whole measurement.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 /// Interval at which a thread checks whether the measurement is over.
 const LOOK: Duration = Duration::from_millis(20);
 /// Loopback addresses of clients and backends: with one of each, the ports of connections that have just ended would run
@@ -138,7 +138,7 @@ fn once(work: Work, one_cpu: bool) -> Result<Needed, Refusal> {
     let theirs = theirs.collect::<Result<Vec<_>, _>>()?;
     let backends: Vec<Address> = theirs.iter().map(|(address, _)| address.clone()).collect();
     let relay_at = ours.0.clone();
-    let over = std::sync::Arc::new(Over { flag: AtomicBool::new(false), deadline: Moment::now() + PATIENCE });
+    let over = std::sync::Arc::new(Over { flag: AtomicBool::new(false), deadline: Moment::now() + TIMEOUT });
     std::thread::scope(|scope| {
         let builder = |name: &str| std::thread::Builder::new().name(name.into());
         let shared = std::sync::Arc::clone(&over);
@@ -188,7 +188,7 @@ struct Round {
 /// State that the tasks of one thread share.
 struct Run {
     over: std::sync::Arc<Over>,
-    trouble: RefCell<Option<String>>,
+    failure: RefCell<Option<String>>,
     scratch: RefCell<Scratch>,
     /// Transactions or bytes so far, and as they were when the present round began.
     units: Cell<f64>,
@@ -198,9 +198,9 @@ struct Run {
 
 impl Run {
     /// Records an error; only the first one is reported, and none that happens at the end.
-    fn trouble(&self, what: impl std::fmt::Display) {
+    fn record_error(&self, what: impl std::fmt::Display) {
         if !self.over.is_over() {
-            self.trouble.borrow_mut().get_or_insert_with(|| what.to_string());
+            self.failure.borrow_mut().get_or_insert_with(|| what.to_string());
             self.over.set();
         }
         engine::stop();
@@ -240,7 +240,7 @@ fn serve(
     }
     let run = Rc::new(Run {
         over,
-        trouble: RefCell::default(),
+        failure: RefCell::default(),
         scratch: RefCell::new(Scratch::new(READ)),
         units: Cell::new(0.0),
         begun: Cell::new(None),
@@ -259,7 +259,7 @@ fn serve(
     // Whatever ended this thread ends the other.
     run.over.set();
     ran.map_err(failed)?;
-    match run.trouble.take() {
+    match run.failure.take() {
         Some(what) => Err(failed(what)),
         None => Ok(run.rounds.take()),
     }
@@ -289,11 +289,11 @@ fn relays(run: &Rc<Run>, work: Work, socket: ListeningSocket, backends: Vec<Addr
                         spawn(Priority::Flow, connection(Rc::clone(&run), work, client, backend));
                     }
                     Ok(None) => break,
-                    Err(fault) => return run.trouble(format!("accept: {fault}")),
+                    Err(fault) => return run.record_error(format!("accept: {fault}")),
                 }
             }
             if let Err(error) = listener.ready(Moment::NEVER).await {
-                return run.trouble(format!("wait for connections: {error}"));
+                return run.record_error(format!("wait for connections: {error}"));
             }
         }
     });
@@ -304,7 +304,7 @@ async fn connection(run: Rc<Run>, work: Work, client: Stream, backend: Address) 
     match relay(&run, work, Leg::plain(Side::Client, client), &backend).await {
         Ok(()) if work == Work::Transactions => run.relayed(1.0),
         Ok(()) => {}
-        Err(failure) => run.trouble(failure),
+        Err(failure) => run.record_error(failure),
     }
 }
 
@@ -410,12 +410,12 @@ mod tests {
     #[test]
     fn trouble_of_one_thread_ends_the_other() {
         let over =
-            std::sync::Arc::new(Over { flag: AtomicBool::new(false), deadline: Moment::now() + PATIENCE });
-        let ended = serve(false, std::sync::Arc::clone(&over), |run| run.trouble("a made-up fault"));
+            std::sync::Arc::new(Over { flag: AtomicBool::new(false), deadline: Moment::now() + TIMEOUT });
+        let ended = serve(false, std::sync::Arc::clone(&over), |run| run.record_error("a made-up fault"));
         assert_eq!(ended.expect_err("it failed").what, "speed --limit: bare relay: a made-up fault");
         let begun = Moment::now();
         let other = std::thread::Builder::new().spawn(move || serve(false, over, |_| {})).expect("a thread");
         assert!(other.join().expect("no panic").expect("no error of the other thread").is_empty());
-        assert!(Moment::now().since(begun) < PATIENCE);
+        assert!(Moment::now().since(begun) < TIMEOUT);
     }
 }

@@ -19,7 +19,7 @@ pub(super) const REPETITIONS: usize = 7;
 /// Time of one repetition in nanoseconds, with its preparation.
 const REPETITION: f64 = 18e6;
 /// Most that is prepared at once: it takes memory.
-const MOST: usize = 1 << 20;
+const MAX_BATCH: usize = 1 << 20;
 /// Time for which all cores are measured.
 const TOGETHER: Duration = Duration::from_millis(120);
 /// Time for which a core works while it waits for the others to begin.
@@ -124,9 +124,9 @@ fn calibrate(subject: &mut dyn Subject) -> Result<usize, Refusal> {
         let before = cpu();
         subject.run(times)?;
         let took = (cpu() - before).max(1.0);
-        if took >= REPETITION / 10.0 || times >= MOST {
+        if took >= REPETITION / 10.0 || times >= MAX_BATCH {
             let fitting = times as f64 * REPETITION / took;
-            return Ok((fitting as usize).clamp(1, MOST));
+            return Ok((fitting as usize).clamp(1, MAX_BATCH));
         }
         times *= 2;
     }
@@ -323,8 +323,8 @@ mod tests {
     fn cores_add_up_and_a_fault_of_one_ends_all() {
         let make = || Ok(Box::new(Counter(0)) as Box<dyn Subject>);
         assert!(all(&make, 2).expect("it cannot fail") > 0.0);
-        let asked = AtomicU32::new(0);
-        let make = || match asked.fetch_add(1, Ordering::Relaxed) {
+        let runs = AtomicU32::new(0);
+        let make = || match runs.fetch_add(1, Ordering::Relaxed) {
             0 => Err(Refusal::failed("no")),
             _ => Ok(Box::new(Counter(0)) as Box<dyn Subject>),
         };

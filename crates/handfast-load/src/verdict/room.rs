@@ -7,7 +7,7 @@
 //! | what | from | it means |
 //! |---|---|---|
 //! | [`PAUSED`] | 1 % | paused: one of 100 transactions was due in a pause, so p99 includes it |
-//! | [`LONG_PAUSE`] | 0.3 s | paused for this long in one second: percentiles may hide such a pause |
+//! | [`LONG_PAUSE_NANOS`] | 0.3 s | paused for this long in one second: percentiles may hide such a pause |
 //! | [`HELD_UP`] | 20 % | ready and without a CPU: that wait is in every latency |
 //! | [`PACE`] | 97 % | busy, or waiting for a CPU: a closed loop then measures its own pace |
 //! | [`BUSY`] | 90 % | the same where transactions began late, or the target seems to be the cause |
@@ -26,11 +26,11 @@ const PACE: f64 = 0.97;
 /// Share of wall time from which a thread's lateness is its own fault.
 const BUSY: f64 = 0.9;
 /// Lateness that is not reported, in nanoseconds …
-const LATE: u64 = 1_000_000;
+const LATE_NANOS: u64 = 1_000_000;
 /// … and as a share of the median that is measured; the greater of both counts.
 const LATE_SHARE: f64 = 0.1;
 /// Lateness with idle threads from which the figures are no longer the target's: ten times as much.
-const VERY_LATE: u64 = 10_000_000;
+const VERY_LATE_NANOS: u64 = 10_000_000;
 const VERY_LATE_SHARE: f64 = 0.5;
 /// Share of the time without a CPU from which waiting for one is worth a sentence.
 const STARVED: f64 = 0.05;
@@ -39,7 +39,7 @@ const HELD_UP: f64 = 0.2;
 /// Share of all threads' time in pauses from which p99 is the generator's.
 const PAUSED: f64 = 0.01;
 /// Time that a thread is paused within a second, in nanoseconds, from which the figures are the generator's.
-const LONG_PAUSE: u64 = 300_000_000;
+const LONG_PAUSE_NANOS: u64 = 300_000_000;
 /// Time by which a thread's second may exceed a second, and for which it may be paused in it, in nanoseconds, so that transactions that
 /// did not finish in it can be the target's fault.
 const NOTHING_AMISS: u64 = 300_000_000;
@@ -69,7 +69,7 @@ pub(super) fn had_room(view: &View<'_>) -> Option<String> {
 /// Lag that is too small to invalidate a run, and large enough to report.
 pub(super) fn late_all_the_same(view: &View<'_>) -> Option<String> {
     let (lag, service) = (view.merged(Series::Lag), view.merged(Series::Service));
-    (lag.quantile_nanos(0.99) > too_late(&service, LATE, LATE_SHARE)).then(|| {
+    (lag.quantile_nanos(0.99) > too_late(&service, LATE_NANOS, LATE_SHARE)).then(|| {
         "the lag is noticeable compared with the latencies, which include it: `service` excludes it"
             .to_owned()
     })
@@ -97,7 +97,7 @@ fn did_not_run(view: &View<'_>) -> Option<Vec<String>> {
 fn long_paused(view: &View<'_>) -> Option<Vec<String>> {
     let paused = |second: &Interval| second.threads.iter().map(|used| used.paused_ns).max().unwrap_or(0);
     let longest = view.measured.iter().map(paused).max().unwrap_or(0);
-    (longest >= LONG_PAUSE || view.paused() >= PAUSED).then(|| pauses(view))
+    (longest >= LONG_PAUSE_NANOS || view.paused() >= PAUSED).then(|| pauses(view))
 }
 
 /// Each worker's pauses, the longest first, in sentences; none when there were none.
@@ -145,7 +145,7 @@ fn held_up(view: &View<'_>) -> Option<Vec<String>> {
         ),
     }];
     evidence.extend(late(view));
-    evidence.extend(wanted_a_cpu(view, starved));
+    evidence.extend(waited_for_cpu(view, starved));
     evidence.push(cure(view));
     Some(evidence)
 }
@@ -159,7 +159,7 @@ fn pace(view: &View<'_>, busiest: Busy) -> Option<Vec<String>> {
         "the busiest generator thread was never idle ({}), so the figures are the generator's own",
         use_of(busiest)
     )];
-    evidence.extend(wanted_a_cpu(view, busiest));
+    evidence.extend(waited_for_cpu(view, busiest));
     evidence.push(cure(view));
     Some(evidence)
 }
@@ -175,7 +175,7 @@ fn cure(view: &View<'_>) -> String {
 /// `transactions began late: …`, when they did.
 fn late(view: &View<'_>) -> Option<String> {
     let (lag, service) = (view.merged(Series::Lag), view.merged(Series::Service));
-    (lag.quantile_nanos(0.99) > too_late(&service, LATE, LATE_SHARE)).then(|| {
+    (lag.quantile_nanos(0.99) > too_late(&service, LATE_NANOS, LATE_SHARE)).then(|| {
         format!(
             "transactions started late: schedule lag p99 {} (p50 of the service itself: {})",
             nanos(view.whole(Series::Lag, 0.99)),
@@ -206,14 +206,14 @@ fn lateness(view: &View<'_>) -> Option<Vec<String>> {
         (None, 0)
             if view.waited() == 0
                 && !shed::explains_lag(view)
-                && p99 > too_late(&service, VERY_LATE, VERY_LATE_SHARE) =>
+                && p99 > too_late(&service, VERY_LATE_NANOS, VERY_LATE_SHARE) =>
         {
             "its threads were mostly idle: the machine or its hypervisor delayed them".to_owned()
         }
         (None, 0) => return None,
     };
     let mut evidence = vec![why, late];
-    evidence.extend(busiest.and_then(|busiest| wanted_a_cpu(view, busiest)));
+    evidence.extend(busiest.and_then(|busiest| waited_for_cpu(view, busiest)));
     Some(evidence)
 }
 
@@ -226,7 +226,7 @@ fn no_room_to_blame(view: &View<'_>) -> Option<Vec<String>> {
         "the busiest generator thread was almost never idle ({}), so what follows may be its own limit",
         use_of(busiest)
     )];
-    evidence.extend(wanted_a_cpu(view, busiest));
+    evidence.extend(waited_for_cpu(view, busiest));
     evidence.extend(blame.evidence);
     evidence.push(cure(view));
     Some(evidence)
@@ -242,7 +242,7 @@ fn is_saturated(second: &Interval) -> bool {
     let pressed = whole.filter_map(Busy::of).any(|busy| busy.pressure() >= BUSY);
     let late = |lag: &Histogram| {
         let service = second.series.get(&Series::Service).cloned().unwrap_or_default();
-        lag.quantile_nanos(0.99) > too_late(&service, LATE, LATE_SHARE)
+        lag.quantile_nanos(0.99) > too_late(&service, LATE_NANOS, LATE_SHARE)
     };
     pressed && second.series.get(&Series::Lag).is_some_and(late)
 }
@@ -252,13 +252,13 @@ fn use_of(busy: Busy) -> String {
     format!("busy {} of the time, waiting for a CPU {}", share(busy.busy), share(busy.starved))
 }
 
-fn wanted_a_cpu(view: &View<'_>, busy: Busy) -> Option<String> {
+fn waited_for_cpu(view: &View<'_>, busy: Busy) -> Option<String> {
     (busy.starved >= STARVED).then(|| {
-        let who = if view.is_local() {
+        let cause = if view.is_local() {
             "the target runs on this machine, and the two compete for its CPUs"
         } else {
             "something else on its machine used the CPU"
         };
-        format!("for {} of the time it waited for a CPU: {who}", share(busy.starved))
+        format!("for {} of the time it waited for a CPU: {cause}", share(busy.starved))
     })
 }

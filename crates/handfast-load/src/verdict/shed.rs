@@ -58,12 +58,12 @@ const fn way(cause: Cause) -> &'static str {
 
 /// A closed model had fewer open connections than requested, because the target shed them.
 pub(super) fn missing(view: &View<'_>) -> Option<String> {
-    let wanted = u64::from(view.plan.connections);
+    let required = u64::from(view.plan.connections);
     let most = view.seconds.iter().map(|second| second.tally.open).max()?;
-    let few = most > 0 && (most as f64) < wanted as f64 * (1.0 - MISSING);
+    let few = most > 0 && (most as f64) < required as f64 * (1.0 - MISSING);
     let closed = view.plan.model == Model::Closed && view.plan.keeps_connections();
     (closed && few && view.totals.tally.shed > 0).then(|| {
-        format!("of {} at most {} were open at the same time", counted(wanted, "connection"), count(most))
+        format!("of {} at most {} were open at the same time", counted(required, "connection"), count(most))
     })
 }
 
@@ -72,13 +72,13 @@ pub(super) fn missing(view: &View<'_>) -> Option<String> {
 pub(super) fn reopened(view: &View<'_>) -> Option<String> {
     let tally = &view.totals.tally;
     let stood = view.measured.iter().map(|second| second.tally.open).max().unwrap_or(0);
-    let again = view.stood().saturating_sub(stood.max(1));
+    let again = view.opened_connections().saturating_sub(stood.max(1));
     let often = again as f64 >= tally.exchanges.max(1) as f64 * REOPENED;
     (view.plan.keeps_connections() && often).then(|| {
         format!(
             "connections were to stay open, and the target ended them: {} were opened for {}, at most {} were open at the same time. \
              Opening them is in the rate",
-            counted(view.stood(), "connection"),
+            counted(view.opened_connections(), "connection"),
             counted(tally.exchanges, "exchange"),
             count(stood)
         )

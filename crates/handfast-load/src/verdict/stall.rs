@@ -16,9 +16,9 @@ const USUAL: u64 = 10;
 /// Divisor of the usual number that ends in a second: fewer end in a stalled one, the last answers before it and the first after it.
 const PART: u64 = 20;
 /// Share of the usual number that ends in a second, below which a pause took a good part of it …
-const FEW: f64 = 0.6;
+const STALL_SHARE: f64 = 0.6;
 /// … and how long, in nanoseconds, half of the connections of a closed loop then waited for an answer.
-const LONG: u64 = 300_000_000;
+const LONG_WAIT_NANOS: u64 = 300_000_000;
 /// Slowest median, in nanoseconds, with which a second without an end is a pause and not the usual step of the target.
 const QUICK: u64 = 200_000_000;
 /// Most seconds that are named.
@@ -60,10 +60,10 @@ fn waits_throughout(view: &View<'_>, second: &Interval) -> bool {
 /// connections waited long for answers that came in it, or in the next one if the generator ran through
 /// that: after its own pause all answers are late. Of an open model the percentiles show as much.
 fn paused(view: &View<'_>, second: &Interval, next: Option<&Interval>, usual: u64) -> bool {
-    let few = (ended(view, second) as f64) < usual as f64 * FEW;
+    let few = (ended(view, second) as f64) < usual as f64 * STALL_SHARE;
     let long = |second: &Interval| {
         let times = second.series.get(&pace(view)).map(Histogram::buckets).unwrap_or_default();
-        times.into_iter().filter(|(nanos, _)| *nanos >= LONG).map(|(_, count)| count).sum::<u64>()
+        times.into_iter().filter(|(nanos, _)| *nanos >= LONG_WAIT_NANOS).map(|(_, count)| count).sum::<u64>()
     };
     let waited = long(second) + next.filter(|next| ran_through(next)).map_or(0, long);
     few && matches!(view.plan.model, Model::Closed) && waited * 2 >= u64::from(view.plan.connections).max(1)

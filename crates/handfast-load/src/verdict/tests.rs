@@ -128,7 +128,7 @@ fn assert_says(verdict: &Verdict, word: VerdictWord, part: &str) {
 }
 
 #[test]
-fn a_quiet_run_is_valid_and_says_why() {
+fn a_quiet_run_is_valid_and_reports_the_reason() {
     let verdict = closed().judged();
     assert_says(&verdict, VerdictWord::Valid, "its busiest thread was busy 40 % of the time");
     assert_says(&verdict, VerdictWord::Valid, "none of 10,000 transactions failed");
@@ -188,9 +188,9 @@ fn one_saturated_second_of_many_is_found() {
 }
 
 #[test]
-fn lateness_of_an_idle_generator_is_told_or_judged_by_its_size() {
-    let told = Made { lag: Duration::from_millis(3), ..open() }.judged();
-    assert_says(&told, VerdictWord::Valid, "the lag is noticeable");
+fn lateness_of_an_idle_generator_is_reported_or_judged_by_its_size() {
+    let verdict = Made { lag: Duration::from_millis(3), ..open() }.judged();
+    assert_says(&verdict, VerdictWord::Valid, "the lag is noticeable");
     let judged = Made { lag: Duration::from_millis(30), ..open() }.judged();
     assert_says(&judged, VerdictWord::GeneratorLimited, "the machine or its hypervisor delayed them");
     let waiting = Made { lag: Duration::from_millis(30), queued: 5_000, ..open() }.judged();
@@ -295,7 +295,7 @@ fn badly_closed(close: Close, cause: Cause, count: u64) -> Verdict {
 }
 
 #[test]
-fn a_target_that_never_ends_is_told() {
+fn a_target_that_never_ends_is_reported() {
     let verdict = badly_closed(Close::Server, Cause::Deadline, 10_000);
     assert_eq!(verdict.word, VerdictWord::Errors, "{verdict:?}");
     assert!(
@@ -314,7 +314,7 @@ fn a_target_that_never_ends_is_told() {
 }
 
 #[test]
-fn a_reset_after_our_own_end_is_told_and_harms_nothing() {
+fn a_reset_after_our_own_end_is_reported_and_harms_nothing() {
     let verdict = badly_closed(Close::Notify, Cause::Reset, 10_000);
     assert_says(
         &verdict,
@@ -340,7 +340,7 @@ fn our_own_bound_comes_before_the_targets() {
 }
 
 #[test]
-fn growing_latencies_are_told_only_when_they_grew() {
+fn growing_latencies_are_reported_only_when_they_grew() {
     let flat = Made { per_second: 800, ..open() }.judged();
     assert!(!flat.evidence.iter().any(|line| line.contains("grew")), "{flat:?}");
     let second = |at: u32| {
@@ -472,7 +472,7 @@ fn descriptors_that_ran_out_are_the_generators() {
 }
 
 #[test]
-fn a_full_machine_is_told() {
+fn a_full_machine_is_reported() {
     let verdict = Made { machine: 0.99, address: "[::1]:443", ..closed() }.judged();
     assert_says(&verdict, VerdictWord::Valid, "generator and target shared it");
 }
@@ -534,15 +534,15 @@ fn waiting_for_handshakes_is_no_stalled_machine() {
     waited.totals.tally.held = 500;
     let verdict = judge(&waited, None);
     assert_eq!(verdict.word, VerdictWord::Valid, "{verdict:?}");
-    assert!(said(&verdict, "5.0 % of the arrivals waited for a new connection"), "{verdict:?}");
+    assert!(has_evidence(&verdict, "5.0 % of the arrivals waited for a new connection"), "{verdict:?}");
     let verdict = late().judged();
     assert_eq!(verdict.word, VerdictWord::GeneratorLimited, "{verdict:?}");
-    assert!(said(&verdict, "the machine or its hypervisor"), "{verdict:?}");
+    assert!(has_evidence(&verdict, "the machine or its hypervisor"), "{verdict:?}");
 }
 
 #[test]
-fn how_connections_were_shed_is_told_by_what_sheds_them() {
-    let said = |step, cause, is_told: bool| {
+fn how_connections_were_shed_is_reported_by_what_sheds_them() {
+    let evidence_of = |step, cause, is_reported: bool| {
         // Another failure is more frequent, and sheds nothing.
         let failures = vec![(step, cause, 7), (Step::Exchange, Cause::HttpStatus, 9)];
         let mut outcome = Made { failures, ..open() }.outcome();
@@ -550,20 +550,20 @@ fn how_connections_were_shed_is_told_by_what_sheds_them() {
         let verdict = judge(&outcome, None);
         let shed = verdict.evidence.iter().find(|line| line.starts_with("the target shed 7")).unwrap();
         let words = format!("({} {}: 7 times", step.name(), cause.name());
-        assert_eq!(shed.contains(&words), is_told, "{shed}");
+        assert_eq!(shed.contains(&words), is_reported, "{shed}");
         assert!(!shed.contains("http-status"), "{shed}");
     };
-    said(Step::Connect, Cause::Refused, true);
-    said(Step::Handshake, Cause::Deadline, true);
+    evidence_of(Step::Connect, Cause::Refused, true);
+    evidence_of(Step::Handshake, Cause::Deadline, true);
     let mut outcome = Made { failures: vec![(Step::Connect, Cause::Deadline, 7)], ..open() }.outcome();
     outcome.totals.tally.shed = 7;
     let timed_out = shed::evidence(&View::of(&outcome)).unwrap();
     assert!(timed_out.contains("by not answering in time") && !timed_out.contains("refus"), "{timed_out}");
     for cause in [Cause::ClosedEarly, Cause::Truncated, Cause::Reset, Cause::Alert] {
-        said(Step::Exchange, cause, true);
+        evidence_of(Step::Exchange, cause, true);
     }
-    said(Step::Exchange, Cause::WrongBytes, false);
-    said(Step::Close, Cause::Reset, false);
+    evidence_of(Step::Exchange, Cause::WrongBytes, false);
+    evidence_of(Step::Close, Cause::Reset, false);
 }
 
 #[test]
@@ -572,8 +572,11 @@ fn shed_connections_are_named_whatever_the_word() {
     outcome.totals.tally.shed = 7;
     let verdict = judge(&outcome, None);
     assert_eq!(verdict.word, VerdictWord::Valid, "{verdict:?}");
-    assert!(said(&verdict, "the target shed 7 connections"), "{verdict:?}");
-    assert!(said(&verdict, "connect refused: 7 times, for instance: an example of refused"), "{verdict:?}");
+    assert!(has_evidence(&verdict, "the target shed 7 connections"), "{verdict:?}");
+    assert!(
+        has_evidence(&verdict, "connect refused: 7 times, for instance: an example of refused"),
+        "{verdict:?}"
+    );
 }
 
 #[test]
@@ -587,17 +590,17 @@ fn a_closed_model_with_connections_missing_is_not_valid() {
     };
     let verdict = run(90, 3);
     assert_eq!(verdict.word, VerdictWord::Errors, "{verdict:?}");
-    assert!(said(&verdict, "of 100 connections at most 90 were open"), "{verdict:?}");
+    assert!(has_evidence(&verdict, "of 100 connections at most 90 were open"), "{verdict:?}");
     assert_eq!(run(100, 3).word, VerdictWord::Valid, "one that was replaced is not missing");
     assert_eq!(run(90, 0).word, VerdictWord::Valid, "no connection was refused");
 }
 
-fn said(verdict: &Verdict, words: &str) -> bool {
+fn has_evidence(verdict: &Verdict, words: &str) -> bool {
     verdict.evidence.iter().any(|line| line.contains(words))
 }
 
 #[test]
-fn connections_that_do_not_stay_open_are_told() {
+fn connections_that_do_not_stay_open_are_reported() {
     let run = |exchanges: Option<u32>, handshakes: u64| {
         let plan = Plan { exchanges, ..Plan::default() };
         let mut outcome = Made { plan, ..closed() }.outcome();
@@ -605,8 +608,8 @@ fn connections_that_do_not_stay_open_are_told() {
         outcome.totals.tally.full = handshakes;
         judge(&outcome, None)
     };
-    let told = "connections were to stay open, and the target ended them: 10,000 connections were opened for 10,000 exchanges";
-    assert!(said(&run(None, 10_000), told), "{:?}", run(None, 10_000));
-    assert!(!said(&run(None, 33), "were to stay open"));
-    assert!(!said(&run(Some(1), 10_000), "were to stay open"));
+    let evidence = "connections were to stay open, and the target ended them: 10,000 connections were opened for 10,000 exchanges";
+    assert!(has_evidence(&run(None, 10_000), evidence), "{:?}", run(None, 10_000));
+    assert!(!has_evidence(&run(None, 33), "were to stay open"));
+    assert!(!has_evidence(&run(Some(1), 10_000), "were to stay open"));
 }

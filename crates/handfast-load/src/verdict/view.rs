@@ -272,7 +272,7 @@ impl<'o> View<'o> {
     }
 
     /// Connections that stood: those with a handshake, or with plain HTTP all that were connected.
-    pub(crate) fn stood(&self) -> u64 {
+    pub(crate) fn opened_connections(&self) -> u64 {
         match self.plan.target.plain {
             true => self.totals.series.get(&Series::Connect).map_or(0, Histogram::count),
             false => self.totals.tally.full + self.totals.tally.resumed,
@@ -283,7 +283,7 @@ impl<'o> View<'o> {
     pub(crate) fn badly_closed(&self) -> Option<(f64, &'o Failures)> {
         let failures = || self.totals.failures.iter().filter(|failures| failures.step == Step::Close);
         let failed: u64 = failures().map(|failures| failures.count).sum();
-        let share = (failed as f64 / self.stood().max(1) as f64).min(1.0);
+        let share = (failed as f64 / self.opened_connections().max(1) as f64).min(1.0);
         Some((share, failures().max_by_key(|failures| failures.count)?))
     }
 

@@ -20,7 +20,7 @@ const _: () = assert!(ENGINE_BITS + TASK_BITS + GENERATION_BITS == u64::BITS);
 const _: () = assert!(size_of::<usize>() == size_of::<u64>());
 
 /// Tasks of one engine.
-pub(super) const MOST_TASKS: u32 = 1 << TASK_BITS;
+pub(super) const MAX_TASKS: u32 = 1 << TASK_BITS;
 /// Generations of tasks before they begin again.
 pub(super) const GENERATIONS: u32 = 1 << GENERATION_BITS;
 
@@ -57,7 +57,7 @@ impl TaskHandle {
     }
 
     pub(super) fn task(self) -> u32 {
-        (self.0 >> GENERATION_BITS) as u32 & (MOST_TASKS - 1)
+        (self.0 >> GENERATION_BITS) as u32 & (MAX_TASKS - 1)
     }
 
     pub(super) fn generation(self) -> u32 {
@@ -72,7 +72,7 @@ mod tests {
     #[test]
     fn a_handle_has_room_for_the_largest_of_each() {
         for (engine, task, generation) in
-            [(1, 0, 0), (u16::MAX, 0, 0), (1, MOST_TASKS - 1, 0), (1, 0, GENERATIONS - 1), (7, 8, 9)]
+            [(1, 0, 0), (u16::MAX, 0, 0), (1, MAX_TASKS - 1, 0), (1, 0, GENERATIONS - 1), (7, 8, 9)]
         {
             let handle = TaskHandle::from_bits(TaskHandle::new(engine, task, generation).to_bits());
             assert_eq!((handle.engine(), handle.task(), handle.generation()), (engine, task, generation));

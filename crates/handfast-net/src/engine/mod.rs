@@ -373,11 +373,11 @@ impl Engine {
                 tasks.wake(task);
             } else if data.u64() == BELL {
                 match self.remote.take() {
-                    WokenElsewhere::Nobody => {}
+                    WokenElsewhere::NoTask => {}
                     WokenElsewhere::Some(woken) => {
                         woken.iter().for_each(|one| tasks.wake_exactly(one.task(), one.generation()));
                     }
-                    WokenElsewhere::Everybody => tasks.wake_all(),
+                    WokenElsewhere::AllTasks => tasks.wake_all(),
                 }
             }
         }

@@ -20,7 +20,7 @@ use super::handle::TaskHandle;
 
 /// Tasks that are woken by name. With more of them, all tasks are woken: that is expensive once, and no task
 /// waits forever.
-const MOST: usize = 256;
+const MAX_NAMED_TASKS: usize = 256;
 
 /// The engines that run, in this process: a handful of threads. Shared because a handle has room for a number only.
 static ENGINES: Mutex<Engines> = Mutex::new(Engines { last: 0, running: Vec::new() });
@@ -35,10 +35,10 @@ struct Engines {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) enum Woken {
     #[default]
-    Nobody,
-    /// These, at least one and at most [`MOST`].
+    NoTask,
+    /// These, at least one and at most [`MAX_NAMED_TASKS`].
     Some(Vec<TaskHandle>),
-    Everybody,
+    AllTasks,
 }
 
 /// An engine as other threads know it.
@@ -133,15 +133,15 @@ impl Woken {
     /// Adds a task; whether it is the first.
     fn add(&mut self, handle: TaskHandle) -> bool {
         match self {
-            Self::Nobody => {
+            Self::NoTask => {
                 *self = Self::Some(vec![handle]);
                 return true;
             }
             // The same one again and again is the usual case.
             Self::Some(tasks) if tasks.last() == Some(&handle) => {}
-            Self::Some(tasks) if tasks.len() < MOST => tasks.push(handle),
-            Self::Some(_) => *self = Self::Everybody,
-            Self::Everybody => {}
+            Self::Some(tasks) if tasks.len() < MAX_NAMED_TASKS => tasks.push(handle),
+            Self::Some(_) => *self = Self::AllTasks,
+            Self::AllTasks => {}
         }
         false
     }
@@ -156,15 +156,15 @@ mod tests {
         let mut woken = Woken::default();
         let handle = |task: usize| TaskHandle::new(1, task as u32, 0);
         assert!(woken.add(handle(0)), "the first rings");
-        for task in 0..MOST {
+        for task in 0..MAX_NAMED_TASKS {
             assert!(!woken.add(handle(task)), "and the others do not");
             assert!(!woken.add(handle(task)), "nor the same one again");
         }
-        assert_eq!(woken, Woken::Some((0..MOST).map(handle).collect()));
-        woken.add(handle(MOST));
-        assert_eq!(woken, Woken::Everybody);
+        assert_eq!(woken, Woken::Some((0..MAX_NAMED_TASKS).map(handle).collect()));
+        woken.add(handle(MAX_NAMED_TASKS));
+        assert_eq!(woken, Woken::AllTasks);
         assert!(!woken.add(handle(0)));
-        assert_eq!(woken, Woken::Everybody);
+        assert_eq!(woken, Woken::AllTasks);
     }
 
     #[test]

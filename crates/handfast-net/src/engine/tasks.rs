@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::pin::Pin;
 
-use super::handle::{GENERATIONS, MOST_TASKS};
+use super::handle::{GENERATIONS, MAX_TASKS};
 use crate::clock::Moment;
 
 pub(crate) type TaskFuture = Pin<Box<dyn Future<Output = ()>>>;
@@ -70,7 +70,7 @@ impl Tasks {
             }
             None => {
                 self.slots.push(Some(task));
-                let index = u32::try_from(self.slots.len() - 1).ok().filter(|index| *index < MOST_TASKS);
+                let index = u32::try_from(self.slots.len() - 1).ok().filter(|index| *index < MAX_TASKS);
                 index.expect("fewer tasks on a thread than 2^26: of connections, they would take 300 GiB")
             }
         };

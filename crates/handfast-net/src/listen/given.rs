@@ -235,10 +235,13 @@ mod tests {
     #[test]
     fn what_does_not_listen_is_refused_by_name() {
         let file = std::fs::File::open("/dev/null").unwrap();
-        let said = |fd: OwnedFd| GivenSocket::new(fd).expect_err("it does not listen").to_string();
-        assert!(said(file.into()).starts_with("not a socket that can be used: "));
-        assert_eq!(said(UdpSocket::bind(loopback()).unwrap().into()), "neither TCP nor a unix stream socket");
+        let message_of = |fd: OwnedFd| GivenSocket::new(fd).expect_err("it does not listen").to_string();
+        assert!(message_of(file.into()).starts_with("not a socket that can be used: "));
+        assert_eq!(
+            message_of(UdpSocket::bind(loopback()).unwrap().into()),
+            "neither TCP nor a unix stream socket"
+        );
         let (one, _other) = std::os::unix::net::UnixStream::pair().unwrap();
-        assert_eq!(said(one.into()), "does not listen");
+        assert_eq!(message_of(one.into()), "does not listen");
     }
 }

@@ -49,12 +49,12 @@ impl PrefixSet {
     fn entry(&self, address: IpAddr) -> Option<&Entry> {
         let address = address.to_canonical();
         let list = if address.is_ipv4() { &self.v4 } else { &self.v6 };
-        let wanted = number(address);
+        let searched = number(address);
         // The last that begins before the address has it, or else one around that one does: prefixes never overlap by half.
-        let mut place = list.partition_point(|entry| entry.range.0 <= wanted);
+        let mut place = list.partition_point(|entry| entry.range.0 <= searched);
         loop {
             let entry = &list[place.checked_sub(1)?];
-            if wanted <= entry.range.1 {
+            if searched <= entry.range.1 {
                 return Some(entry);
             }
             place = entry.around as usize;

@@ -36,7 +36,7 @@ fn prefixes_are_read_and_written() {
 }
 
 #[test]
-fn what_is_wrong_is_said_with_its_cure() {
+fn what_is_wrong_is_reported_with_its_cure() {
     for (text, hint) in [
         ("10.1.2.3/8", "write `10.0.0.0/8` for all of it, or `10.1.2.3` for this address alone"),
         ("2001:db8::1/32", "write `2001:db8::/32` for all of it, or `2001:db8::1` for this address alone"),

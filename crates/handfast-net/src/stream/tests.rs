@@ -107,7 +107,7 @@ fn a_reset_that_was_fetched_is_not_an_end_either() {
 }
 
 #[test]
-fn a_peer_that_closed_both_ways_is_told_from_one_that_reset() {
+fn a_peer_that_closed_both_ways_is_distinguished_from_one_that_reset() {
     on_engine(|| async {
         let (mut stream, peer) = pair().await;
         drop(peer);
@@ -224,7 +224,7 @@ fn the_source_address_is_the_one_asked_for() {
 }
 
 #[test]
-fn a_source_that_is_not_ours_is_told_from_a_lack_of_ports() {
+fn a_source_that_is_not_ours_is_distinguished_from_a_lack_of_ports() {
     on_engine(|| async {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = Address::Ip(listener.local_addr().expect("it is bound"));

@@ -12,7 +12,7 @@ use std::time::Duration;
 /// The first descriptor that is passed (sd_listen_fds(3), `SD_LISTEN_FDS_START`).
 const FIRST: RawFd = 3;
 /// The most that are accepted: no service manager writes a larger number.
-const MOST: RawFd = 1024;
+const MAX_DESCRIPTORS: RawFd = 1024;
 
 /// All variables of the protocol.
 const NAMES: [&str; 6] =
@@ -88,9 +88,13 @@ fn count(value: &impl Fn(&str) -> Option<OsString>, process: u32) -> (RawFd, Opt
     if number(value("LISTEN_PID")) != Some(process.into()) {
         return (0, None);
     }
-    match count.to_str().and_then(|count| count.parse().ok()).filter(|count| (0..=MOST).contains(count)) {
+    match count
+        .to_str()
+        .and_then(|count| count.parse().ok())
+        .filter(|count| (0..=MAX_DESCRIPTORS).contains(count))
+    {
         Some(count) => (count, None),
-        None => (0, Some(format!("LISTEN_FDS is {count:?}, expected a number up to {MOST}"))),
+        None => (0, Some(format!("LISTEN_FDS is {count:?}, expected a number up to {MAX_DESCRIPTORS}"))),
     }
 }
 

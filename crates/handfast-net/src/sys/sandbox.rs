@@ -53,7 +53,7 @@ const MAKE_FILE: u64 = 1 << 8;
 const MAKE_SOCKET: u64 = 1 << 9;
 const TRUNCATE: u64 = 1 << 14;
 /// Access rights that apply to a path that is not a folder.
-const OF_FILES: u64 = WRITE_FILE | READ_FILE | TRUNCATE;
+const FILE_RIGHTS: u64 = WRITE_FILE | READ_FILE | TRUNCATE;
 const ABSTRACT_SOCKETS: u64 = 1 << 0;
 const SIGNALS: u64 = 1 << 1;
 /// `LANDLOCK_CREATE_RULESET_VERSION`, `LANDLOCK_RULE_PATH_BENEATH`.
@@ -100,7 +100,7 @@ pub fn confine_files(reachable: &[Below], abstract_too: bool) -> io::Result<()> 
             allowed |= WRITE_FILE | TRUNCATE | MAKE_FILE | MAKE_SOCKET | REMOVE_FILE;
         }
         let is_folder = fstat(&parent).is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode).is_dir());
-        let allowed = files & if is_folder { allowed } else { allowed & OF_FILES };
+        let allowed = files & if is_folder { allowed } else { allowed & FILE_RIGHTS };
         let rule = Rule { allowed, parent: parent.as_raw_fd() };
         let arguments = [ruleset.as_raw_fd() as usize, BENEATH, (&raw const rule).addr(), 0];
         // A file that has no place in the file system, such as a pipe behind /dev/stdout, is never refused.

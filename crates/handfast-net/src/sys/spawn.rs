@@ -49,8 +49,8 @@ mod tests {
         let started = |make: fn(&mut Command) -> &mut Command| {
             let mut command = Command::new("cat");
             command.arg("/proc/self/status").stdout(Stdio::piped());
-            let said = make(&mut command).output().expect("cat is there").stdout;
-            blocked(&String::from_utf8_lossy(&said)).to_owned()
+            let output = make(&mut command).output().expect("cat is there").stdout;
+            blocked(&String::from_utf8_lossy(&output)).to_owned()
         };
         assert_eq!((started(|command| command), started(unblocked)), (ONE.into(), "0".repeat(16)));
         let here = std::fs::read_to_string("/proc/thread-self/status").expect("proc(5) has it");

@@ -27,7 +27,7 @@ mod machine;
 mod requests;
 
 /// Long enough for a busy machine; nothing waits for it when all is well.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 fn record() -> Record {
     Record {
@@ -88,7 +88,7 @@ fn log_to(path: &Path) -> AccessLogHandle {
 fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !is_so() {
-        assert!(begun.elapsed() < PATIENCE, "waited in vain for {what}");
+        assert!(begun.elapsed() < TIMEOUT, "waited in vain for {what}");
         std::thread::yield_now();
     }
 }
@@ -102,7 +102,7 @@ fn behind(proxied: Proxied, unique_id: Option<&[u8]>) -> Record {
 }
 
 #[test]
-fn what_a_proxy_in_front_said_is_in_the_line() {
+fn the_header_of_a_proxy_in_front_is_in_the_line() {
     let proxied = |unique_id: &[u8]| Proxied {
         by: ProxiedBy::Address(([10, 0, 0, 1], 5_000).into()),
         version: Version::V2,
@@ -122,8 +122,8 @@ fn what_a_proxy_in_front_said_is_in_the_line() {
     );
     assert_eq!(seen["unique_id"], "00ff", "what cannot be read is written as digits");
     // The identifier sent to the backend is logged.
-    let told = behind(proxied(b"x"), Some(b"id-1"));
-    assert_eq!(line(&told)["unique_id"], "id-1");
+    let logged = behind(proxied(b"x"), Some(b"id-1"));
+    assert_eq!(line(&logged)["unique_id"], "id-1");
     let unix = Proxied { by: ProxiedBy::Unix, ..proxied(b"") };
     assert_eq!(line(&behind(unix, None))["proxied_by"], "unix");
 }
@@ -224,7 +224,7 @@ fn lines_of_many_threads_arrive_whole() {
         })
         .collect();
     workers.into_iter().for_each(|worker| worker.join().expect("a worker does not panic"));
-    let stopped = log.stop(PATIENCE);
+    let stopped = log.stop(TIMEOUT);
     assert!(stopped.finished);
     assert_eq!(stopped.written + stopped.dropped, 2_000);
     let lines = parsed(&fs::read_to_string(&path).expect("the log is there"));
@@ -244,7 +244,7 @@ fn an_existing_log_is_continued() {
     fs::write(&path, "before\n").expect("writable");
     let log = log_to(&path);
     log.for_thread().write(&record(), &reason(None));
-    assert_eq!(log.stop(PATIENCE), Stopped { written: 1, dropped: 0, finished: true });
+    assert_eq!(log.stop(TIMEOUT), Stopped { written: 1, dropped: 0, finished: true });
     let text = fs::read_to_string(&path).expect("the log is there");
     assert!(text.starts_with("before\n{"), "{text}");
 }
@@ -277,11 +277,11 @@ fn a_full_disk_costs_lines_and_nothing_else() {
         thread.flush();
     }
     drop(thread);
-    assert_eq!(log.stop(PATIENCE), Stopped { written: 0, dropped: 100, finished: true });
+    assert_eq!(log.stop(TIMEOUT), Stopped { written: 0, dropped: 100, finished: true });
 }
 
 #[test]
-fn what_was_lost_is_said_once_it_works_again() {
+fn what_was_lost_is_reported_once_it_works_again() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("access.log");
     std::os::unix::fs::symlink("/dev/full", &path).expect("a link");
@@ -296,7 +296,7 @@ fn what_was_lost_is_said_once_it_works_again() {
     log.reopen();
     thread.write(&record(), &reason(None));
     drop(thread);
-    assert_eq!(log.stop(PATIENCE), Stopped { written: 1, dropped: 3, finished: true });
+    assert_eq!(log.stop(TIMEOUT), Stopped { written: 1, dropped: 3, finished: true });
     let lines = parsed(&fs::read_to_string(&path).expect("the log is there"));
     assert_eq!(lines.len(), 2, "{lines:?}");
     assert_eq!(lines[0]["dropped_lines"], 3);
@@ -325,7 +325,7 @@ fn reopening_follows_the_path_after_a_rename() {
     log.reopen();
     thread.write(&record(), &reason(None));
     drop(thread);
-    assert!(log.stop(PATIENCE).finished);
+    assert!(log.stop(TIMEOUT).finished);
     assert_eq!(fs::read_to_string(&old).expect("it is there").lines().count(), 2);
     assert_eq!(fs::read_to_string(&path).expect("it is there").lines().count(), 1);
 }
@@ -339,13 +339,13 @@ fn a_path_that_cannot_be_opened_again_keeps_the_old_file() {
     fs::rename(&sub, folder.path().join("elsewhere")).expect("renamed");
     log.reopen();
     log.for_thread().write(&record(), &reason(None));
-    assert_eq!(log.stop(PATIENCE), Stopped { written: 1, dropped: 0, finished: true });
+    assert_eq!(log.stop(TIMEOUT), Stopped { written: 1, dropped: 0, finished: true });
     let text = fs::read_to_string(folder.path().join("elsewhere/access.log")).expect("it is there");
     assert_eq!(text.lines().count(), 1);
 }
 
 #[test]
-fn a_deleted_log_is_made_anew_without_being_told() {
+fn a_deleted_log_is_created_again_without_a_signal() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("access.log");
     let log = log_to(&path);
@@ -374,13 +374,13 @@ fn a_pipe_that_nobody_reads_holds_up_neither_workers_nor_the_stop() {
     drop(thread);
     let begun = Instant::now();
     let stopped = log.stop(Duration::from_millis(50));
-    assert!(!stopped.finished && begun.elapsed() < PATIENCE / 2, "{stopped:?}");
+    assert!(!stopped.finished && begun.elapsed() < TIMEOUT / 2, "{stopped:?}");
     assert_eq!(stopped.written + stopped.dropped, written, "every line is accounted for");
     drop(reader);
 }
 
 #[test]
-fn a_slow_reader_is_told_what_it_missed() {
+fn a_slow_reader_receives_the_number_of_lost_lines() {
     let (mut reader, writer) = std::io::pipe().expect("a pipe");
     let log = start_on(std::os::fd::OwnedFd::from(writer).into(), None).expect("the log starts");
     let mut thread = log.for_thread();
@@ -396,7 +396,7 @@ fn a_slow_reader_is_told_what_it_missed() {
     wait_for("the queue to be empty", || totals.waiting() == 0);
     thread.write(&record(), &reason(None));
     drop(thread);
-    let stopped = log.stop(PATIENCE);
+    let stopped = log.stop(TIMEOUT);
     let lines = parsed(&reading.join().expect("no panic").expect("readable"));
     let missed: u64 = lines.iter().filter_map(|line| line["dropped_lines"].as_u64()).sum();
     assert_eq!(missed, stopped.dropped);
@@ -409,7 +409,7 @@ fn a_closed_pipe_costs_lines_and_nothing_else() {
     drop(reader);
     let log = start_on(std::os::fd::OwnedFd::from(writer).into(), None).expect("the log starts");
     log.for_thread().write(&record(), &reason(None));
-    assert_eq!(log.stop(PATIENCE), Stopped { written: 0, dropped: 1, finished: true });
+    assert_eq!(log.stop(TIMEOUT), Stopped { written: 0, dropped: 1, finished: true });
 }
 
 #[test]
@@ -434,7 +434,7 @@ fn a_named_pipe_without_a_reader_is_an_error_at_start_and_no_hang() {
         let _ = reader.read_to_end(&mut text);
         totals.written() == 1_000
     });
-    assert_eq!(log.stop(PATIENCE), Stopped { written: 1_000, dropped: 0, finished: true });
+    assert_eq!(log.stop(TIMEOUT), Stopped { written: 1_000, dropped: 0, finished: true });
     let _ = reader.read_to_end(&mut text);
     assert_eq!(parsed(std::str::from_utf8(&text).expect("text")).len(), 1_000);
 }
@@ -447,5 +447,5 @@ fn off_costs_and_counts_nothing() {
     assert_eq!(thread.due(), None);
     drop(thread);
     log.reopen();
-    assert_eq!(log.stop(PATIENCE), Stopped { written: 0, dropped: 0, finished: true });
+    assert_eq!(log.stop(TIMEOUT), Stopped { written: 0, dropped: 0, finished: true });
 }

@@ -35,7 +35,7 @@ pub struct ConfiguredService {
     /// Source addresses that its connections to backends come from: `None`: as the kernel chooses; 0: the clients' own.
     pub sources: Option<u64>,
     /// True if clients are asked for certificates.
-    pub asks_for_certificates: bool,
+    pub requests_certificates: bool,
     /// True if it serves HTTP requests.
     pub serves_requests: bool,
     /// Its cache, if it has one.

@@ -224,7 +224,7 @@ fn registry() -> Arc<Registry> {
                 connections_limit: Some(800),
                 address_limit: Some(70),
                 sources: Some(2),
-                asks_for_certificates: true,
+                requests_certificates: true,
                 serves_requests: false,
                 cache: None,
                 backends: vec![backend("10.0.0.7:80", Some(Arc::new(Status))), backend("db:1", None)],

@@ -130,7 +130,7 @@ fn ever_new_backends_are_counted_together() {
 }
 
 #[test]
-fn reloads_are_told_apart() {
+fn reloads_are_distinguished() {
     let registry = Registry::new();
     assert_eq!(registry.snapshot().reload.generation, None);
     registry.reload_succeeded(1);

@@ -3,13 +3,13 @@
 use handfast_report::both_ends::{BothEnds, Part, Seen};
 
 use super::*;
+use crate::error::{ProbeError, Step};
 use crate::page::{Page, model};
 use crate::report::{
     AddressReport, AgreedReport, Certificate, Certificates, CloseReport, Failed, Flight, HelloReport,
-    HttpReport, Kind, LimitReport, Loss, SCHEMA, Span, Spread, TargetReport, Tickets, Timers, Trips, Who,
+    HttpReport, Kind, LimitReport, Loss, Party, SCHEMA, Span, Spread, TargetReport, Tickets, Timers, Trips,
     WindowReport,
 };
-use crate::trouble::{Step, Trouble};
 
 fn spread(p50: f64) -> Spread {
     Spread { count: 20, min: p50, p50, p95: p50 + 1.0, max: p50 + 2.0 }
@@ -62,19 +62,19 @@ fn parts() -> Vec<Span> {
     vec![
         Span {
             row: "DNS",
-            who: Who::Network,
+            who: Party::Network,
             from_ms: 0.0,
             to_ms: 1.4,
             what: "the name becomes addresses".into(),
         },
-        Span { row: "TCP", who: Who::Network, from_ms: 1.4, to_ms: 22.0, what: "SYN, SYN-ACK".into() },
-        Span { row: "TLS", who: Who::Server, from_ms: 32.0, to_ms: 59.0, what: "the server works".into() },
-        Span { row: "TLS", who: Who::Client, from_ms: 90.0, to_ms: 91.7, what: "keys <>".into() },
+        Span { row: "TCP", who: Party::Network, from_ms: 1.4, to_ms: 22.0, what: "SYN, SYN-ACK".into() },
+        Span { row: "TLS", who: Party::Server, from_ms: 32.0, to_ms: 59.0, what: "the server works".into() },
+        Span { row: "TLS", who: Party::Client, from_ms: 90.0, to_ms: 91.7, what: "keys <>".into() },
     ]
 }
 
-fn kept() -> Kept {
-    Kept {
+fn kept() -> KeepAlive {
+    KeepAlive {
         bound_ms: 60_000.0,
         idle_ms: Some(2_000.0),
         idle_ended_by: "fin",
@@ -99,8 +99,8 @@ pub(crate) fn sample() -> Report {
     };
     let chain =
         vec![certificate("RSA-4096", false), certificate("RSA-4096", false), certificate("RSA-4096", true)];
-    let trouble =
-        Trouble::new(Step::Connect, "refused", "connect: connect: refused").hint("nothing listens there");
+    let error =
+        ProbeError::new(Step::Connect, "refused", "connect: connect: refused").hint("nothing listens there");
     let mut report = Report {
         schema: SCHEMA,
         program: "handfast 0".into(),
@@ -126,7 +126,7 @@ pub(crate) fn sample() -> Report {
             },
             AddressReport {
                 address: "2001:db8:1234:5678::1".into(),
-                trouble: Some(trouble.clone()),
+                trouble: Some(error.clone()),
                 ..AddressReport::default()
             },
         ],
@@ -140,7 +140,7 @@ pub(crate) fn sample() -> Report {
             post_quantum: true,
         },
         runs: 20,
-        failures: vec![Failed { count: 1, trouble }],
+        failures: vec![Failed { count: 1, trouble: error }],
         full: kind(91.7, 2, 27.1),
         resumed: Some(kind(46.9, 1, 2.2)),
         early: None,
@@ -258,16 +258,16 @@ fn each_cause_has_its_own_word() {
 
 #[test]
 fn what_is_wrong_with_a_certificate_is_a_note() {
-    let said = |change: fn(&mut Report)| {
+    let advice_for = |change: fn(&mut Report)| {
         let mut report = sample();
         change(&mut report);
         let (_, notes) = advice(&report);
         notes.iter().filter(|note| !note.good).map(|note| note.what.clone()).collect::<Vec<_>>().join("\n")
     };
-    assert!(said(|_| {}).contains("root certificate"));
-    assert!(said(|report| report.certificates.chain[0].days_left = -3).contains("expired 3 days ago"));
-    assert!(said(|report| report.certificates.chain[0].days_left = 9).contains("expires in 9 days"));
-    assert!(said(|report| report.certificates.trusted = None).contains("not verified"));
+    assert!(advice_for(|_| {}).contains("root certificate"));
+    assert!(advice_for(|report| report.certificates.chain[0].days_left = -3).contains("expired 3 days ago"));
+    assert!(advice_for(|report| report.certificates.chain[0].days_left = 9).contains("expires in 9 days"));
+    assert!(advice_for(|report| report.certificates.trusted = None).contains("not verified"));
     let status = |status: u16| {
         let mut report = sample();
         report.http = Some(HttpReport { status, ..HttpReport::default() });
@@ -291,38 +291,38 @@ fn what_is_wrong_with_a_certificate_is_a_note() {
         );
     }
     assert!(
-        said(|report| report.certificates.demands_staple = true).contains("root certificate"),
+        advice_for(|report| report.certificates.demands_staple = true).contains("root certificate"),
         "one came"
     );
     let without = |report: &mut Report| {
         (report.certificates.demands_staple, report.certificates.staple_bytes) = (true, 0);
     };
-    assert!(said(without).contains("must-staple"));
-    assert!(said(|report| report.close.ended_by = "reset").contains("TCP reset"));
-    assert!(said(|report| report.close.close_notify = false).contains("without close_notify"));
+    assert!(advice_for(without).contains("must-staple"));
+    assert!(advice_for(|report| report.close.ended_by = "reset").contains("TCP reset"));
+    assert!(advice_for(|report| report.close.close_notify = false).contains("without close_notify"));
 }
 
 #[test]
 fn how_long_a_connection_is_kept_is_a_note() {
-    let said = |change: fn(&mut Kept)| {
+    let advice_for = |change: fn(&mut KeepAlive)| {
         let mut report = sample();
         change(report.http.as_mut().and_then(|http| http.kept.as_mut()).expect("it was tried"));
         let (_, notes) = advice(&report);
         notes.into_iter().filter(|note| note.what.contains("connection is")).collect::<Vec<_>>()
     };
     let all = |notes: &[Note]| notes.iter().map(|note| note.good).collect::<Vec<_>>();
-    let short = said(|_| {});
+    let short = advice_for(|_| {});
     assert!(short[0].what.contains("kept for 2.00 s, then ended by fin"), "{short:?}");
     assert!(
         short[1].what.contains("kept for 100 requests, and the last response announces its end"),
         "{short:?}"
     );
     assert_eq!(all(&short), [false, true]);
-    assert_eq!(all(&said(|kept| kept.idle_ms = Some(5_000.0))), [true, true]);
-    assert_eq!(all(&said(|kept| kept.requests = 99)), [false, false]);
-    let unsaid = said(|kept| kept.announced = false);
+    assert_eq!(all(&advice_for(|kept| kept.idle_ms = Some(5_000.0))), [true, true]);
+    assert_eq!(all(&advice_for(|kept| kept.requests = 99)), [false, false]);
+    let unsaid = advice_for(|kept| kept.announced = false);
     assert!(!unsaid[1].good && unsaid[1].what.contains("does not announce it"), "{unsaid:?}");
-    let open = said(|kept| (kept.idle_ms, kept.requests_ended) = (None, false));
+    let open = advice_for(|kept| (kept.idle_ms, kept.requests_ended) = (None, false));
     assert!(
         open[0].what.contains("still open after 60.0 s") && open[1].what.contains("still open"),
         "{open:?}"

@@ -4,7 +4,7 @@
 //! back, from there to the ACK the way to the client. So every packet's time can be computed as seen by the client, and
 //! [`crate::flights`] counts round trips as it does for connections of this program.
 //!
-//! **Bounds.** Of what comes in the wrong order [`MOST_HELD`] bytes are kept, of packets with data the first [`MOST_STEPS`] times.
+//! **Bounds.** Of what comes in the wrong order [`MAX_HELD_BYTES`] bytes are kept, of packets with data the first [`MAX_STEPS`] times.
 
 use std::net::SocketAddr;
 
@@ -15,18 +15,18 @@ use handfast_wire::{ClientHello, ServerHello};
 
 use super::records::{Found, Records};
 use super::report::{ConnectionReport, Direction, EndReport, FlightReport, Moments, TlsReport};
-use crate::flights::{Because, Seen, SegmentSize, Turn, before_waiting, turns};
+use crate::flights::{Because, Exchange, Seen, SegmentSize, before_waiting, exchanges};
 
 /// Packets with data whose times are kept.
-const MOST_STEPS: usize = 256;
+const MAX_STEPS: usize = 256;
 /// Bytes of one direction that are kept until what is before them comes.
-const MOST_HELD: usize = 64 << 10;
+const MAX_HELD_BYTES: usize = 64 << 10;
 /// In so many segments.
-const MOST_SEGMENTS: usize = 256;
+const MAX_HELD_SEGMENTS: usize = 256;
 /// Flights that are reported.
-const MOST_FLIGHTS: usize = 24;
+const MAX_FLIGHTS: usize = 24;
 /// Application protocols of a hello that are reported.
-const MOST_PROTOCOLS: usize = 8;
+const MAX_PROTOCOLS: usize = 8;
 /// A segment that fills a gap sooner than this was reordered, not sent again.
 const OVERTAKEN_NANOS: u64 = 3_000_000;
 
@@ -61,7 +61,7 @@ pub(super) struct Conversation {
 #[derive(Debug, Default)]
 struct Side {
     records: Records,
-    speaks_tls: bool,
+    is_tls: bool,
     count: Direction,
     /// The next byte in order.
     next: Option<u32>,
@@ -239,12 +239,12 @@ impl Conversation {
                 self.feed(number, &fresh, missing, &mut found);
             }
         }
-        if number == 0 && self.sides[0].speaks_tls {
+        if number == 0 && self.sides[0].is_tls {
             self.tls_begun.get_or_insert(at);
         }
         self.sides[number].count.bytes += behind.min(segment.data.into()) as u64;
         let what = self.note(at, number, segment, found);
-        if self.steps.len() < MOST_STEPS {
+        if self.steps.len() < MAX_STEPS {
             self.steps.push(Step { at, side: number, bytes: segment.data, what });
         }
         what
@@ -252,13 +252,13 @@ impl Conversation {
 
     /// Gives bytes in order to the reader of records. `whole`: their number on the wire.
     fn feed(&mut self, number: usize, bytes: &[u8], whole: usize, found: &mut Vec<Found>) {
-        if !self.sides[number].speaks_tls {
+        if !self.sides[number].is_tls {
             // Before TLS there may be plain text (STARTTLS); TLS begins with the client.
-            let begins = if number == 0 { begins_tls(bytes) } else { self.sides[0].speaks_tls };
+            let begins = if number == 0 { begins_tls(bytes) } else { self.sides[0].is_tls };
             if !begins {
                 return;
             }
-            self.sides[number].speaks_tls = true;
+            self.sides[number].is_tls = true;
         }
         let records = &mut self.sides[number].records;
         records.take(bytes, found);
@@ -301,7 +301,7 @@ impl Conversation {
                     16
                 }
                 Found::Alert(alert) => {
-                    if self.alerts.len() < MOST_PROTOCOLS {
+                    if self.alerts.len() < MAX_PROTOCOLS {
                         self.alerts.push(format!("{}: {alert}", NAMES[number]));
                     }
                     32
@@ -374,20 +374,22 @@ impl Conversation {
         let as_client = move |at: u64, side: usize| since(at) + if side == 0 { -shift } else { shift };
         let segment = self.segment();
         let seen = self.seen(as_client);
-        let turns = turns(&seen, rtt.unwrap_or(0.0), SegmentSize::of(segment));
+        let exchanges = exchanges(&seen, rtt.unwrap_or(0.0), SegmentSize::of(segment));
         // Seen from the server, the client's end is as uncertain as the way there; the next answer is a whole round trip away.
         let slack = rtt.unwrap_or(0.0) / 4.0;
         let until = self.secured.map(|(at, side)| as_client(at, side) + slack);
-        let of_handshake =
-            |turn: &&Turn| turn.first_ms().zip(until).is_some_and(|(first, until)| first <= until);
+        let of_handshake = |exchange: &&Exchange| {
+            exchange.first_ms().zip(until).is_some_and(|(first, until)| first <= until)
+        };
         let from_hello = self.tls_begun.map_or(f64::MAX, |at| as_client(at, 0) - 1e-6);
-        let shaking: Vec<&Turn> =
-            turns.iter().filter(|turn| turn.said_ms >= from_hello).filter(of_handshake).collect();
+        let shaking: Vec<&Exchange> =
+            exchanges.iter().filter(|exchange| exchange.sent_ms >= from_hello).filter(of_handshake).collect();
         let (first_bytes, window_full) = before_waiting(shaking.iter().copied());
-        let bursts = shaking.iter().flat_map(|turn| &turn.bursts);
+        let bursts = shaking.iter().flat_map(|exchange| &exchange.bursts);
         let held = bursts.filter(|burst| burst.because == Because::Window).count() as u32;
-        let trips = until.map(|until| shaking.iter().map(|turn| turn.round_trips_until(until)).sum());
-        let answered = turns.iter().find(|turn| turn.said_ms >= from_hello && !turn.bursts.is_empty());
+        let trips = until.map(|until| shaking.iter().map(|exchange| exchange.round_trips_until(until)).sum());
+        let answered =
+            exchanges.iter().find(|exchange| exchange.sent_ms >= from_hello && !exchange.bursts.is_empty());
         let report = ConnectionReport {
             interface: name.map(str::to_owned),
             client: self.ends[0].to_string(),
@@ -405,7 +407,9 @@ impl Conversation {
                 server_data: ms(self.data[1]),
                 ended: ms(self.ended.map(|(at, ..)| at)),
             },
-            server_ms: answered.filter(|_| rtt.is_some() && self.answer.is_some()).map(|turn| turn.think_ms),
+            server_ms: answered
+                .filter(|_| rtt.is_some() && self.answer.is_some())
+                .map(|exchange| exchange.think_ms),
             round_trips: trips.filter(|_| rtt.is_some()),
             window_round_trips: trips.filter(|_| rtt.is_some()).map(|_: u32| held),
             segment,
@@ -424,7 +428,7 @@ impl Conversation {
     fn seen(&self, as_client: impl Fn(u64, usize) -> f64) -> Vec<Seen> {
         let hello = self.hello.as_ref().map(|(at, _)| *at);
         let seen = |step: &Step| match step.side {
-            0 => Seen::Said {
+            0 => Seen::Sent {
                 at_ms: as_client(step.at, 0),
                 bytes: step.bytes as usize,
                 last: 0,
@@ -434,11 +438,11 @@ impl Conversation {
                     .filter(|_| Some(step.at) == hello)
                     .map(|at| as_client(at, 1)),
             },
-            _ => Seen::Heard { at_ms: as_client(step.at, 1), bytes: step.bytes as usize },
+            _ => Seen::Received { at_ms: as_client(step.at, 1), bytes: step.bytes as usize },
         };
         let mut all: Vec<Seen> = self.steps.iter().map(seen).collect();
         let at = |seen: &Seen| match seen {
-            Seen::Said { at_ms, .. } | Seen::Heard { at_ms, .. } => *at_ms,
+            Seen::Sent { at_ms, .. } | Seen::Received { at_ms, .. } => *at_ms,
         };
         all.sort_by(|one, other| at(one).total_cmp(&at(other)));
         all
@@ -464,7 +468,7 @@ impl Conversation {
             let at_ms = step.at.saturating_sub(self.begun) as f64 / 1e6;
             let from = NAMES[step.side];
             if flights.last().is_none_or(|last| last.from != from) {
-                if flights.len() == MOST_FLIGHTS {
+                if flights.len() == MAX_FLIGHTS {
                     break;
                 }
                 flights.push(FlightReport { from, at_ms, ..FlightReport::default() });
@@ -500,8 +504,8 @@ impl Conversation {
             (self.syn.is_some() && self.syn_ack.is_none(), "no SYN-ACK came: the server did not answer"),
             (of(|side| !side.held.is_empty()), "packets are missing in the capture"),
             (of(|side| side.cut), "the capture has cut its packets"),
-            (of(|side| side.speaks_tls && side.records.lost), "its records could not be followed to the end"),
-            (self.steps.len() == MOST_STEPS, "the times of later packets were not kept"),
+            (of(|side| side.is_tls && side.records.lost), "its records could not be followed to the end"),
+            (self.steps.len() == MAX_STEPS, "the times of later packets were not kept"),
         ];
         rows.into_iter().filter_map(|(holds, what)| holds.then_some(what)).collect()
     }
@@ -532,7 +536,7 @@ fn of_hello(hello: &ClientHello) -> TlsReport {
         alpn_offered: hello
             .alpn
             .iter()
-            .take(MOST_PROTOCOLS)
+            .take(MAX_PROTOCOLS)
             .map(|name| String::from_utf8_lossy(name).into_owned())
             .collect(),
         early_data: hello.has_early_data,
@@ -561,7 +565,7 @@ fn place(to_client_ms: f64, rtt_ms: f64) -> &'static str {
 
 impl Side {
     fn hold(&mut self, sequence: u32, segment: &Segment<'_>, found: &mut Vec<Found>) {
-        if self.held.len() == MOST_SEGMENTS || self.held_bytes + segment.payload.len() > MOST_HELD {
+        if self.held.len() == MAX_HELD_SEGMENTS || self.held_bytes + segment.payload.len() > MAX_HELD_BYTES {
             // A segment was never captured: continue behind it.
             self.records.forget();
             self.drop_held();

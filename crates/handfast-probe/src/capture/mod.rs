@@ -1,7 +1,7 @@
 //! Analyses a capture of another program: every TCP connection in it, and where its time went.
 //!
 //! In: an untrusted file, pcap or pcapng. Out: a [`CaptureReport`]: data, to be written as text or JSON. Nothing is decrypted, and no
-//! key is needed. Memory is bounded for every file: [`MOST_CONNECTIONS`], [`MOST_HELD`], and what `conversation.rs` keeps of each.
+//! key is needed. Memory is bounded for every file: [`MAX_CONNECTIONS`], [`MAX_HELD_BYTES`], and what `conversation.rs` keeps of each.
 //!
 //! | question | file |
 //! |---|---|
@@ -21,7 +21,7 @@ use std::net::SocketAddr;
 use std::time::{Duration, SystemTime};
 
 use handfast_text::calendar::Utc;
-use handfast_wire::capture::{CaptureReader, Format, Frame, LARGEST, Next};
+use handfast_wire::capture::{CaptureReader, Format, Frame, MAX_RECORD_BYTES, Next};
 use handfast_wire::link::ip_packet;
 use handfast_wire::packet::{Segment, segment};
 
@@ -30,9 +30,9 @@ pub use report::{CaptureReport, ConnectionReport, PacketRow};
 pub use text::{to_summary, to_text};
 
 /// Connections that are kept; more are counted.
-pub const MOST_CONNECTIONS: usize = 10_000;
+pub const MAX_CONNECTIONS: usize = 10_000;
 /// Bytes of all connections that wait for others.
-const MOST_HELD: usize = 16 << 20;
+const MAX_HELD_BYTES: usize = 16 << 20;
 
 /// Reads a capture to its end.
 ///
@@ -76,11 +76,11 @@ fn each(
         match reader.next(&window.bytes[window.at..]) {
             Err(broken) if window.passed == 0 => return Err(format!("read {name}: {broken}")),
             Err(broken) => break Some(format!("damaged behind byte {}: {broken}", window.passed)),
-            Ok(Next::More(wanted)) => {
-                if !window.fill(wanted).map_err(unread)? {
+            Ok(Next::More(required)) => {
+                if !window.fill(required).map_err(unread)? {
                     let there = window.bytes.len();
                     break (there > 0).then(|| {
-                        format!("cut off: {there} bytes of a record of at least {wanted} are there")
+                        format!("cut off: {there} bytes of a record of at least {required} are there")
                     });
                 }
             }
@@ -105,7 +105,7 @@ fn each(
 /// The packets of the connection with this address of ours, and what they show.
 pub(crate) fn watched(mut file: &[u8], local: SocketAddr) -> Option<(Vec<PacketRow>, ConnectionReport)> {
     /// More than any handshake has.
-    const MOST_ROWS: usize = 400;
+    const MAX_ROWS: usize = 400;
     let mut kept: Option<(u64, Conversation)> = None;
     let mut rows = Vec::new();
     let mut take = |frame: &Frame<'_>, _: Option<&str>| {
@@ -116,7 +116,7 @@ pub(crate) fn watched(mut file: &[u8], local: SocketAddr) -> Option<(Vec<PacketR
         let at = frame.at.unwrap_or(0);
         let (begun, conversation) = kept.get_or_insert_with(|| (at, Conversation::new(0, at, &segment)));
         let what = conversation.take(at, &segment);
-        if rows.len() < MOST_ROWS {
+        if rows.len() < MAX_ROWS {
             let flags =
                 [(segment.syn, "SYN"), (segment.fin, "FIN"), (segment.reset, "RST"), (segment.ack, "ACK")];
             rows.push(PacketRow {
@@ -151,12 +151,12 @@ struct Window<'f> {
 
 impl Window<'_> {
     /// Reads until so many bytes are there; whether they are.
-    fn fill(&mut self, wanted: usize) -> io::Result<bool> {
+    fn fill(&mut self, required: usize) -> io::Result<bool> {
         const PIECE: usize = 256 << 10;
         self.bytes.drain(..self.at);
         self.at = 0;
-        let wanted = wanted.min(LARGEST);
-        while self.bytes.len() < wanted && !self.over {
+        let required = required.min(MAX_RECORD_BYTES);
+        while self.bytes.len() < required && !self.over {
             let there = self.bytes.len();
             self.bytes.resize(there + PIECE, 0);
             let read = match self.file.read(&mut self.bytes[there..]) {
@@ -169,7 +169,7 @@ impl Window<'_> {
             };
             self.bytes.truncate(there + read);
         }
-        Ok(self.bytes.len() >= wanted)
+        Ok(self.bytes.len() >= required)
     }
 
     /// Steps over so many bytes; whether they were there.
@@ -223,7 +223,7 @@ impl Table {
         let known = known.filter(|place| !self.all[*place].is_over_before(segment));
         let place = match known {
             Some(place) => place,
-            None if self.all.len() == MOST_CONNECTIONS => {
+            None if self.all.len() == MAX_CONNECTIONS => {
                 // Counted once, by its SYN.
                 self.not_kept += u64::from(segment.syn && !segment.ack);
                 return;
@@ -240,7 +240,7 @@ impl Table {
         let conversation = &mut self.all[place];
         self.held -= conversation.held();
         conversation.take(at, segment);
-        if self.held + conversation.held() > MOST_HELD {
+        if self.held + conversation.held() > MAX_HELD_BYTES {
             conversation.forget();
         }
         self.held += conversation.held();

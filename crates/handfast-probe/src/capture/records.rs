@@ -1,6 +1,6 @@
 //! One direction of a TLS connection in a capture: its records, and their unencrypted messages.
 //!
-//! In: bytes in their order, and how many are missing. Out: what was [`Found`]. At most [`LONGEST`] bytes of a message are kept,
+//! In: bytes in their order, and how many are missing. Out: what was [`Found`]. At most [`MAX_HELLO_BYTES`] bytes of a message are kept,
 //! and only until it is complete.
 
 use handfast_wire::alert::AlertDescription;
@@ -8,9 +8,9 @@ use handfast_wire::record::{ContentType, HEADER_LENGTH, RecordHeader};
 use handfast_wire::{ClientHello, ServerHello};
 
 /// Most bytes of a hello: those of browsers have some two thousand.
-const LONGEST: usize = 16 << 10;
+const MAX_HELLO_BYTES: usize = 16 << 10;
 /// Most bytes of an encrypted record (RFC 5246 §6.2.3; fewer in TLS 1.3).
-const LONGEST_RECORD: u16 = (16 << 10) + 2048;
+const MAX_RECORD_BYTES: u16 = (16 << 10) + 2048;
 
 /// Items that a direction contains.
 #[derive(Debug)]
@@ -107,7 +107,7 @@ impl Records {
         let header = RecordHeader::parse(&self.header).expect("five bytes are there");
         let known =
             (ContentType::CHANGE_CIPHER_SPEC.0..=ContentType::HEARTBEAT.0).contains(&header.content_type.0);
-        if !known || header.version >> 8 != 3 || header.length > LONGEST_RECORD {
+        if !known || header.version >> 8 != 3 || header.length > MAX_RECORD_BYTES {
             self.forget();
             found.push(Found::Lost);
             return;
@@ -172,7 +172,7 @@ impl Message {
             bytes = rest;
             self.left -= body.len();
             let hello = matches!(self.header[0], Self::CLIENT_HELLO | Self::SERVER_HELLO);
-            if hello && self.body.len() + body.len() <= LONGEST {
+            if hello && self.body.len() + body.len() <= MAX_HELLO_BYTES {
                 self.body.extend_from_slice(body);
             }
             if self.left == 0 {

@@ -184,8 +184,8 @@ fn short() -> Made {
 
 static SHORT: LazyLock<Vec<u8>> = LazyLock::new(|| short().file());
 
-fn near(found: Option<f64>, wanted: f64) -> bool {
-    found.is_some_and(|found| (found - wanted).abs() < 0.01)
+fn near(found: Option<f64>, expected: f64) -> bool {
+    found.is_some_and(|found| (found - expected).abs() < 0.01)
 }
 
 #[test]
@@ -219,7 +219,7 @@ fn a_connection_is_judged_alike_wherever_it_was_captured() {
 fn moments_and_flights_are_those_of_the_capture() {
     let one = long_chain(0.0).one();
     let at = one.at_ms;
-    for (found, wanted) in [
+    for (found, expected) in [
         (at.syn_ack, 20.0),
         (at.connected, 20.0),
         (at.client_hello, 21.1),
@@ -229,7 +229,7 @@ fn moments_and_flights_are_those_of_the_capture() {
         (at.server_data, 87.5),
         (at.ended, 90.1),
     ] {
-        assert!(near(found, wanted), "{found:?} {wanted} {at:?}");
+        assert!(near(found, expected), "{found:?} {expected} {at:?}");
     }
     let flights: Vec<_> = one.flights.iter().map(|flight| (flight.from, flight.packets)).collect();
     assert_eq!(flights, [("client", 2), ("server", 12), ("client", 1), ("server", 1)]);
@@ -295,7 +295,7 @@ fn a_retry_an_alert_and_a_reset_are_named() {
 }
 
 #[test]
-fn what_was_sent_again_is_told_from_what_was_overtaken() {
+fn what_was_sent_again_is_distinguished_from_what_was_overtaken() {
     let with = |late: f64| {
         let mut made = Made::new(0.0);
         made.there(21.0, &client_hello());
@@ -397,7 +397,7 @@ fn the_published_schema_describes_it() {
 }
 
 #[test]
-fn a_capture_may_be_cut_off_anywhere_and_says_so() {
+fn a_capture_may_be_cut_off_anywhere_and_reports_it() {
     let all = short().file();
     let mut packets = 0;
     for end in 0..all.len() {
@@ -425,7 +425,7 @@ fn what_is_kept_is_bounded() {
         let length = packet.len() as u32;
         table.take(&Frame { interface: 0, link: 101, at: Some(1), length, bytes: &packet }, None);
     };
-    for number in 0..MOST_CONNECTIONS as u32 + 5 {
+    for number in 0..MAX_CONNECTIONS as u32 + 5 {
         let address = std::net::Ipv4Addr::from_bits(0x0a00_0000 + number);
         let from = SocketAddr::from((address, 40_000));
         take(&mut table, from, SYN, 0, b"");
@@ -435,9 +435,9 @@ fn what_is_kept_is_bounded() {
         }
         take(&mut table, from, ACK, 1, &hello[..hello.len() - 1]);
     }
-    assert!(table.held <= MOST_HELD, "{}", table.held);
+    assert!(table.held <= MAX_HELD_BYTES, "{}", table.held);
     let report = table.report(CaptureReport::default());
-    assert_eq!((report.connections.len(), report.not_kept), (MOST_CONNECTIONS, 5));
+    assert_eq!((report.connections.len(), report.not_kept), (MAX_CONNECTIONS, 5));
 }
 
 proptest! {

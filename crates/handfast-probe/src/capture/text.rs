@@ -11,7 +11,7 @@ use crate::text::Style;
 use crate::text::page::{Page, ms};
 
 /// More connections than these have a line each.
-const FEW: usize = 6;
+const MAX_DETAILED_CONNECTIONS: usize = 6;
 /// Columns of what a row is about.
 const LABEL: usize = 27;
 
@@ -19,7 +19,7 @@ const LABEL: usize = 27;
 pub fn to_text(report: &CaptureReport, style: Style) -> String {
     let mut page = Page::new(style);
     page.file(report);
-    let few = report.connections.len() <= FEW;
+    let few = report.connections.len() <= MAX_DETAILED_CONNECTIONS;
     if !few {
         page.table(&report.connections);
     }
@@ -97,7 +97,7 @@ impl Page {
             self.warn(&format!(
                 "{} more: only the first {} are kept",
                 units::counted(report.not_kept, "connection"),
-                super::MOST_CONNECTIONS
+                super::MAX_CONNECTIONS
             ));
         }
     }

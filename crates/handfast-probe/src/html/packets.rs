@@ -12,7 +12,7 @@ use crate::report::{Report, WireReport};
 use crate::text::page::ms;
 
 /// The most arrows; what comes behind them is in the table.
-const MOST: usize = 60;
+const MAX_ARROWS: usize = 60;
 /// Pixels: the client's line, the server's line, the width, between two ends at the least and at the most.
 const CLIENT: f64 = 96.0;
 const SERVER: f64 = 330.0;
@@ -60,12 +60,12 @@ impl Arrow<'_> {
 /// The packets with data. A pause of half a round trip begins a new flight.
 fn arrows(packets: &[PacketRow], rtt: f64) -> Vec<Arrow<'_>> {
     /// On one machine, more than a round trip.
-    const LEAST_PAUSE_MS: f64 = 0.3;
-    let pause = (rtt / 2.0).max(LEAST_PAUSE_MS);
+    const MIN_PAUSE_MS: f64 = 0.3;
+    let pause = (rtt / 2.0).max(MIN_PAUSE_MS);
     /// An answer begins below the end of its question; no two ends are at the same height.
     const AFTER_MS: f64 = 1e-3;
     let mut arrows: Vec<Arrow<'_>> = Vec::new();
-    let mut heard = f64::MIN;
+    let mut last_received = f64::MIN;
     for packet in packets {
         let is_clients = packet.from == "client";
         let is_syn = packet.flags.contains(&"SYN");
@@ -76,7 +76,7 @@ fn arrows(packets: &[PacketRow], rtt: f64) -> Vec<Arrow<'_>> {
         }
         let server_ms = match is_clients {
             true => packet.at_ms + rtt / 2.0,
-            false => (packet.at_ms - rtt / 2.0).max(heard + AFTER_MS).min(packet.at_ms),
+            false => (packet.at_ms - rtt / 2.0).max(last_received + AFTER_MS).min(packet.at_ms),
         };
         let fits = |last: &&mut Arrow<'_>| {
             last.is_clients == is_clients
@@ -95,7 +95,7 @@ fn arrows(packets: &[PacketRow], rtt: f64) -> Vec<Arrow<'_>> {
         let arrow = match arrows.last_mut().filter(fits) {
             Some(last) => last,
             None => {
-                heard = if is_clients { server_ms } else { heard };
+                last_received = if is_clients { server_ms } else { last_received };
                 arrows.push(new);
                 let Some(last) = arrows.last_mut() else { continue };
                 last
@@ -133,7 +133,7 @@ fn heights(times: impl Iterator<Item = f64>) -> Vec<(f64, f64)> {
 
 fn flights(wire: &WireReport, rtt: f64) -> Markup {
     let mut arrows = arrows(&wire.packets, wire.connection.rtt_ms.unwrap_or(rtt));
-    arrows.truncate(MOST);
+    arrows.truncate(MAX_ARROWS);
     let heights = heights(arrows.iter().flat_map(|arrow| [arrow.client_ms, arrow.server_ms]));
     let y = |time: f64| heights.iter().find(|known| known.0 == time).map_or(0.0, |known| known.1);
     let end = heights.last().map_or(60.0, |last| last.1) + 24.0;
@@ -220,7 +220,7 @@ mod tests {
         ];
         let arrows = arrows(&packets, 20.0);
         let words: Vec<String> = arrows.iter().map(Arrow::words).collect();
-        let wanted = [
+        let expected = [
             "SYN",
             "SYN, ACK",
             "500 B, 1 packet",
@@ -228,7 +228,7 @@ mod tests {
             "700 B, 1 packet",
             "80 B, 1 packet: FIN",
         ];
-        assert_eq!(words, wanted);
+        assert_eq!(words, expected);
         assert_eq!((arrows[2].client_ms, arrows[2].server_ms), (20.2, 30.2));
         assert_eq!(
             (arrows[4].client_ms, arrows[4].server_ms),

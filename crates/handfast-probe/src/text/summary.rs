@@ -11,7 +11,7 @@ use crate::report::Report;
 use crate::rows;
 
 /// Findings that are shown.
-const MOST: usize = 3;
+const MAX_FINDINGS: usize = 3;
 /// The timers that answer how long a client waits, and where.
 const TIMERS: [&str; 4] = ["time_connect", "time_appconnect", "time_starttransfer", "time_total"];
 
@@ -70,7 +70,7 @@ fn findings(report: &Report, page: &mut Page) {
     });
     // A line is for the number of those that are left out.
     let room = SCREEN.saturating_sub(page.text.lines().count() + 1);
-    let shown = MOST.min(room.max(1)).min(all.len());
+    let shown = MAX_FINDINGS.min(room.max(1)).min(all.len());
     let more = all.len() - shown;
     all.truncate(shown);
     in_lines(&all, "    ", page.columns, room).iter().for_each(|line| page.line(line));

@@ -31,7 +31,7 @@ pub(super) enum Request {
     /// Signs: key, scheme, message.
     Sign,
     /// Reads a file: its path.
-    Look,
+    Inspect,
     /// Looks up the stamp of a file, without reading it: its path.
     Stamp,
     /// Drops keys; not answered.
@@ -46,7 +46,7 @@ pub(super) enum Request {
 
 impl Request {
     const ALL: [Self; 7] =
-        [Self::Sign, Self::Look, Self::Stamp, Self::Forget, Self::Ping, Self::Keep, Self::Configuration];
+        [Self::Sign, Self::Inspect, Self::Stamp, Self::Forget, Self::Ping, Self::Keep, Self::Configuration];
 
     fn code(self) -> u8 {
         Self::ALL.iter().position(|known| *known == self).unwrap_or_default() as u8

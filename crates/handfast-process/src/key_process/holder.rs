@@ -115,7 +115,7 @@ impl Shared {
     /// Reads the files that the previous key process had read, together with the other threads. Requests wait meanwhile.
     fn prepare(&self, link: &OwnedFd) {
         while let Some(path) = self.files.get(self.next.fetch_add(1, Ordering::Relaxed)) {
-            drop(self.held.look(path));
+            drop(self.held.inspect(path));
         }
         if self.all_read.wait().is_leader() {
             // If this fails, the supervisor has ended, and this process ends too.
@@ -137,7 +137,7 @@ impl Shared {
             let content = received.content;
             let answer = match received.request {
                 Request::Sign => self.sign(content),
-                Request::Look => self.allowed(content).map(|path| self.held.look(&path)),
+                Request::Inspect => self.allowed(content).map(|path| self.held.inspect(&path)),
                 Request::Stamp => self.allowed(content).map(|path| self.held.stamp(&path)),
                 Request::Ping => Ok(Vec::new()),
                 Request::Configuration => self.configuration(),

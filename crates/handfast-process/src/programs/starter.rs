@@ -59,7 +59,7 @@ struct Job {
 /// **Errors**: it was started by hand; those of receiving what it is to start.
 pub fn start_programs(count: usize) -> io::Result<()> {
     rustix::thread::set_name(c"starter")?;
-    let Told { control, descriptors, jobs } = Told::receive(count)?;
+    let StartInstructions { control, descriptors, jobs } = StartInstructions::receive(count)?;
     let jobs = jobs.iter().map(|job| Job::parse(job)).collect::<io::Result<Vec<_>>>()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     LocalSet::new().block_on(&runtime, async {
@@ -76,7 +76,7 @@ pub fn start_programs(count: usize) -> io::Result<()> {
 }
 
 /// Instructions of the parent process at the start.
-pub(super) struct Told {
+pub(super) struct StartInstructions {
     /// The socket to it.
     pub(super) control: OwnedFd,
     /// One for each job.
@@ -84,7 +84,7 @@ pub(super) struct Told {
     pub(super) jobs: Vec<Vec<u8>>,
 }
 
-impl Told {
+impl StartInstructions {
     /// **Errors**: it was started by hand; recvmsg(2).
     pub(super) fn receive(count: usize) -> io::Result<Self> {
         let control = own_program::parent("for programs that services start")?;

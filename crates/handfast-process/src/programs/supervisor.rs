@@ -6,7 +6,7 @@ use std::time::Instant;
 use tokio::time::sleep;
 
 use super::start_process;
-use super::starter::{Kind, Told};
+use super::starter::{Kind, StartInstructions};
 use crate::own_program::{RESTART_DELAY, SHORT_LIFETIME, waited_for};
 use crate::signals::Signals;
 
@@ -15,7 +15,7 @@ use crate::signals::Signals;
 /// **Errors**: it was started by hand; a process cannot be started.
 pub fn supervise(count: usize) -> io::Result<()> {
     rustix::thread::set_name(c"supervisor")?;
-    let Told { control, descriptors, mut jobs } = Told::receive(count)?;
+    let StartInstructions { control, descriptors, mut jobs } = StartInstructions::receive(count)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         // The proxy handles a stop. These are handled, and not ignored, so that programs do not inherit it.

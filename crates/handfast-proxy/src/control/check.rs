@@ -114,7 +114,7 @@ fn look(config: &Config, files: &[PathBuf]) -> Report {
     let process = &config.process;
     let user = ServiceUser::from(process);
     // One that is not there is reported once, below.
-    let known = if user.look_up().is_ok() { user.clone() } else { ServiceUser::default() };
+    let known = if user.resolve().is_ok() { user.clone() } else { ServiceUser::default() };
     addresses(config, &known, &mut found);
     made_before_the_user_is_changed(config, &known, &mut found);
     if let Err(problem) = acme::check_keys(config) {

@@ -218,7 +218,7 @@ impl Fleet {
     ) -> Answers {
         let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let now = i64::try_from(since.as_secs()).unwrap_or(i64::MAX);
-        let told = Answers::told(pairs(files), pairs(certificates), now);
+        let told = Answers::from_remote(pairs(files), pairs(certificates), now);
         match told.is_empty() {
             true => drop(self.told.remove(of)),
             false => drop(self.told.insert(of.to_owned(), (told, Instant::now()))),
@@ -254,13 +254,14 @@ impl Fleet {
     pub(crate) fn snapshot(&self) -> Option<FleetSnapshot> {
         let Membership { known: Known { joined, .. }, .. } = self.joined.as_ref()?;
         let Report { bus, problem, machines, foreign } = self.report.clone();
-        let machine = |Machine { name, version, heard_at, clock_ahead, .. }| MachineSnapshot {
-            name,
-            version,
-            heard_at: SystemTime::UNIX_EPOCH + Duration::from_millis(heard_at),
-            clock_differs_seconds: clock_ahead.unsigned_abs() as f64 / 1_000.0,
-            clock_behind: clock_ahead < 0,
-        };
+        let machine =
+            |Machine { name, version, last_received_at: heard_at, clock_ahead, .. }| MachineSnapshot {
+                name,
+                version,
+                heard_at: SystemTime::UNIX_EPOCH + Duration::from_millis(heard_at),
+                clock_differs_seconds: clock_ahead.unsigned_abs() as f64 / 1_000.0,
+                clock_behind: clock_ahead < 0,
+            };
         Some(FleetSnapshot {
             name: joined.name.clone(),
             machine: machine_name(joined),

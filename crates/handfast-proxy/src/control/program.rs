@@ -123,7 +123,7 @@ impl Program {
             address_limit: service.model.max_connections_per_address.map(|limit| limit as u64),
             sources: service.model.source.addresses(),
             backends: backends(&self.state, service, &addresses),
-            asks_for_certificates: service.requests_certificates(),
+            requests_certificates: service.requests_certificates(),
             serves_requests: service.model.http.is_some(),
             cache: service.cache.as_ref().map(|cache| Arc::clone(cache) as Arc<dyn CacheStatus>),
         };
@@ -242,7 +242,7 @@ impl Program {
                     self.refresh_keys();
                 }
             }
-            Event::Asked { certificates } => {
+            Event::Requested { certificates } => {
                 self.share_keys();
                 if certificates {
                     self.ordering.share();

@@ -144,7 +144,7 @@ impl Prepared {
         let (config, warnings) = source.read(color)?;
         log_warnings(&[warnings]);
         let user = ServiceUser::from(&config.process);
-        user.look_up()?;
+        user.resolve()?;
         let threads = threads(&config);
         let descriptors = Descriptors::share_out(&config, limit, checks::SLOTS, threads)?;
         descriptors.reserve();

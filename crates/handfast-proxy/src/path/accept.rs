@@ -77,7 +77,7 @@ pub(crate) async fn accept(mut listener: Listener, id: ListenerId, thread: Rc<Wo
         }
         back_off.over(&thread, &id, &listener);
         if thread.stands_alone() {
-            listener.stand_alone();
+            listener.stop_giving_way();
         }
         if let Err(error) = listener.ready(Moment::NEVER).await {
             tracing::error!("{}: cannot wait for connections: {error}", act(&id, &listener));

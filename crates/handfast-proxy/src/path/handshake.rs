@@ -210,7 +210,7 @@ fn begin<'t, R: Runtime>(
         client.keep(&Alert::fatal(alert).to_record());
         Err(reason)
     };
-    if server.awaits(hello) {
+    if server.is_certificate_pending(hello) {
         let reason = reason(Side::Local, Cause::CertificatePending);
         return refuse(AlertDescription::UNRECOGNIZED_NAME, reason);
     }

@@ -66,14 +66,14 @@ pub(super) async fn connect<R: Runtime>(
         return Err(of_problem(&problem));
     }
     let mut login = Login::new(TlsSide::Backend);
-    login.hear_client(first).map_err(of_login(Side::Client))?;
+    login.receive_client(first).map_err(of_login(Side::Client))?;
     first.clear();
     let request = loop {
         if let Some(request) = login.request() {
             break request;
         }
         match receive_login(connection)? {
-            Some(words) => login.hear_client(&words).map_err(of_login(Side::Client))?,
+            Some(words) => login.receive_client(&words).map_err(of_login(Side::Client))?,
             None => wait_for_peer(connection, Side::Client, Step::Connect, "it did not log in").await?,
         }
     };

@@ -131,7 +131,7 @@ impl Cached<'_> {
                         others += 1;
                         may_wait = others < MOST_WAITS;
                     }
-                    Ok(Followed::Failed | Followed::LookAgain) => may_wait = false,
+                    Ok(Followed::Failed | Followed::Repeat) => may_wait = false,
                 },
                 Next::Fetch(filler, stale, why) => {
                     return self.fetch::<R>(client, request, filler, stale, why).await;

@@ -11,7 +11,7 @@ use handfast_tls::client::{self, ClientSettings, Identity, Revocation, Trust, Ve
 use handfast_tls::client_certificates::{self, ClientCertificates as ClientRule, Demand};
 use handfast_tls::finding::Reason;
 use handfast_tls::keyed_hash::HashKey;
-use handfast_tls::load::{self, Before, FileProblem, FileStamp, Kept, ProblemKind, Source};
+use handfast_tls::load::{self, Before, FileProblem, FileStamp, KeepResult, ProblemKind, Source};
 use handfast_tls::server::{Server, ServerSettings};
 use handfast_tls::source::{CertificateSource, Files};
 use handfast_tls::store::{CertificateStore, Resolver};
@@ -256,7 +256,7 @@ impl<'b, 'a, 'p> ServiceBuilder<'b, 'a, 'p> {
     }
 
     /// Keeps certificates in use whose file cannot be used, and reports them.
-    fn keep(&mut self, loaded: &mut load::Loaded, sources: &[Source], before: &ServiceState) -> Kept {
+    fn keep(&mut self, loaded: &mut load::Loaded, sources: &[Source], before: &ServiceState) -> KeepResult {
         let known = Before {
             sources: &before.sources,
             certificates: before.store.certificates(),
@@ -345,7 +345,7 @@ impl<'b, 'a, 'p> ServiceBuilder<'b, 'a, 'p> {
     }
 
     fn client_rule(&mut self, checks: &ClientChecks, demand: Demand) -> Option<ClientRule> {
-        let wanted = checks.wanted(demand, &self.context.known_keys);
+        let wanted = checks.tls_settings(demand, &self.context.known_keys);
         let mut loaded = client_certificates::load_all(&wanted, &self.context.lists, self.context.now);
         let still = "clients' certificates are checked against the revocation lists that were in it, until these expire";
         self.leave_out(loaded.left_out, still);
@@ -520,7 +520,7 @@ impl<'b> ServiceBuilder<'b, '_, '_> {
                 }
             }
         };
-        let trust = trust.asking(&model.pins, model.verify.asks_for_name());
+        let trust = trust.asking(&model.pins, model.verify.requires_name());
         let trust = match model.verify {
             BackendVerification::CommonName => trust.or_common_name(),
             _ => trust,

@@ -250,7 +250,7 @@ impl ThreadHttp {
                 _ => None,
             };
             let rules = route.rules.iter().flat_map(|rules| rules.templates());
-            rules.chain(target).any(Template::tells_certificates)
+            rules.chain(target).any(Template::has_certificate_variables)
         })
     }
 

@@ -11,8 +11,8 @@ use handfast_report::{Style, csv, hlog, openmetrics, to_html, to_json, to_text};
 
 fn main() {
     let report = made_up::report();
-    let wanted = std::env::args().nth(1).unwrap_or_default();
-    let text = match wanted.as_str() {
+    let name = std::env::args().nth(1).unwrap_or_default();
+    let text = match name.as_str() {
         "html" => to_html(&report),
         "json" => to_json(&report),
         "csv" => csv::timeline(&report),

@@ -15,7 +15,7 @@ use crate::model::{Member, Report};
 use crate::plan::{Header, Model, Plan, Request, Stage, Tls, Verify, Work};
 
 /// Most sentences about one part, so that two completely different jobs do not fill the screen.
-const MOST: usize = 12;
+const MAX_SENTENCES: usize = 12;
 
 /// Differences between the runs' settings.
 #[derive(Debug, Default)]
@@ -51,7 +51,7 @@ pub(super) fn of(sides: &Sides<'_>) -> Differences {
                 Weight::Same => &mut found.reasons,
                 Weight::Circumstance => &mut found.warnings,
             };
-            if into.len() < MOST && named.insert(field.clone()) {
+            if into.len() < MAX_SENTENCES && named.insert(field.clone()) {
                 into.push(format!("{field} differs: {mine} in run 1 of A, {theirs} in run {run} of {side}"));
             }
         }
@@ -66,7 +66,7 @@ pub(super) fn of(sides: &Sides<'_>) -> Differences {
 /// Each kind of client with its share and what it offers; names that follow the target's are no difference.
 fn clients(report: &Report) -> String {
     let offered = |place: usize, member: &Member| match report.plan().and_then(|plan| plan.mix.get(place)) {
-        Some(wanted) => wanted.tls.sentence_without_names(),
+        Some(expected) => expected.tls.sentence_without_names(),
         None => member.offered.clone(),
     };
     let each = report.members.iter().enumerate().map(|(place, member)| {

@@ -13,7 +13,7 @@
 use handfast_stats::Comparison;
 use handfast_stats::compare::{geometric_mean, welch};
 
-use super::{CONFIDENCE, LEAST_DIFFERENCE, Sides};
+use super::{CONFIDENCE, MIN_DIFFERENCE, Sides};
 use crate::model::{Report, VerdictWord};
 use crate::units::{bytes, duration, rate};
 use crate::words::{RunKind, main_series};
@@ -80,7 +80,7 @@ impl Figure {
     /// `faster` or `slower`, of B, when that is more than chance.
     pub(super) fn better(&self) -> Option<&'static str> {
         let found = self.found.filter(|found| found.low > 1.0 || found.high < 1.0)?;
-        let great_enough = found.ratio.ln().abs() >= LEAST_DIFFERENCE.ln_1p();
+        let great_enough = found.ratio.ln().abs() >= MIN_DIFFERENCE.ln_1p();
         great_enough.then_some(match (found.ratio > 1.0) == self.unit.more_is_better() {
             true => "faster",
             false => "slower",

@@ -85,8 +85,11 @@ fn of_200_pairs_of_the_same_thing_at_most_one_in_twenty_is_called_different() {
         let different = (0..200).filter(|seed| {
             let [a, b] = same_thing(*seed).map(|runs| runs.into_iter().map(of).collect::<Vec<_>>());
             let compared = compared(&a, &b);
-            assert!(matches!(compared.answer(), Answer::Different | Answer::NoDifference), "{compared:?}");
-            *compared.answer() == Answer::Different
+            assert!(
+                matches!(compared.answer(), ComparisonResult::Different | ComparisonResult::NoDifference),
+                "{compared:?}"
+            );
+            *compared.answer() == ComparisonResult::Different
         });
         let different = different.count();
         assert!(different <= 10, "{different} of 200");
@@ -98,7 +101,7 @@ fn one_run_a_side_makes_no_claim() {
     let (a, b) = ([run(1, 1.0, 1.0)], [run(2, 5.0, 0.2)]);
     let compared = compared(&a, &b);
     assert!(
-        matches!(compared.answer(), Answer::SideBySide(why) if why.contains("at least 3 runs of each side"))
+        matches!(compared.answer(), ComparisonResult::SideBySide(why) if why.contains("at least 3 runs of each side"))
     );
     let text = compared.text(None);
     assert!(text.starts_with("SIDE BY SIDE, no claim: runs of the same thing differ too"), "{text}");
@@ -129,7 +132,7 @@ fn an_open_model_is_compared_by_its_latencies_and_a_closed_one_by_its_rate_too()
 }
 
 #[test]
-fn what_differs_is_told_and_by_how_much() {
+fn what_differs_is_reported_and_by_how_much() {
     let [a, b] = apart(0.8, 1.3, closed);
     let text = compared(&a, &b).text(None);
     assert!(
@@ -151,7 +154,11 @@ fn what_differs_is_told_and_by_how_much() {
         });
         report
     });
-    assert_eq!(*compared(&a, &b).answer(), Answer::NoDifference, "below one per cent nothing is claimed");
+    assert_eq!(
+        *compared(&a, &b).answer(),
+        ComparisonResult::NoDifference,
+        "below one per cent nothing is claimed"
+    );
 }
 
 #[test]
@@ -179,15 +186,15 @@ fn other_work_model_target_or_report_is_not_comparable() {
         let (a, b) = ([run(1, 1.0, 1.0)], [other]);
         let compared = compared(&a, &b);
         let text = compared.text(None);
-        let Answer::NotComparable(reasons) = compared.answer() else {
+        let ComparisonResult::NotComparable(reasons) = compared.answer() else {
             return format!("{:?}", compared.answer());
         };
         assert!(text.starts_with("NOT COMPARABLE: the two sides did different things"), "{text}");
         assert!(text.contains(&format!("  - {}", reasons[0])), "{text}");
         reasons.join("\n")
     };
-    let said = reason(&|report| plan_of(report).model = plan::Model::Closed);
-    assert!(said.contains("job model differs: open in run 1 of A, closed in run 1 of B"), "{said}");
+    let message = reason(&|report| plan_of(report).model = plan::Model::Closed);
+    assert!(message.contains("job model differs: open in run 1 of A, closed in run 1 of B"), "{message}");
     let rate = plan::Model::open(7.0, plan::Arrivals::Poisson);
     assert!(reason(&|report| plan_of(report).model = rate.clone()).contains("job model.rate differs: 5000"));
     assert!(reason(&|report| plan_of(report).work = Work::Handshake).contains("job work differs"));
@@ -208,18 +215,18 @@ fn other_work_model_target_or_report_is_not_comparable() {
     let (a, b) = ([run(1, 1.0, 1.0), other], [run(3, 1.0, 1.0)]);
     let compared = compared(&a, &b);
     assert!(
-        matches!(compared.answer(), Answer::NotComparable(why) if why[0].ends_with("in run 2 of A")),
+        matches!(compared.answer(), ComparisonResult::NotComparable(why) if why[0].ends_with("in run 2 of A")),
         "{compared:?}"
     );
 }
 
 #[test]
-fn two_servers_are_compared_when_that_is_asked_for() {
+fn two_servers_are_compared_when_that_is_requested() {
     let mut other = run(2, 1.0, 1.0);
     plan_of(&mut other).target.port = 9_443;
     let (a, b) = ([run(1, 1.0, 1.0)], [other]);
     let sides = Sides { a: &a, b: &b, names: ("x", "y"), across_targets: true };
-    assert!(matches!(Compared::new(sides).answer(), Answer::SideBySide(_)));
+    assert!(matches!(Compared::new(sides).answer(), ComparisonResult::SideBySide(_)));
 }
 
 #[test]
@@ -235,10 +242,10 @@ fn a_name_that_follows_the_target_is_no_difference() {
         report
     };
     let answer = |other: Report| compared(&[named("a.example")], &[other]).answer().clone();
-    assert!(!matches!(answer(named("b.example")), Answer::NotComparable(_)));
+    assert!(!matches!(answer(named("b.example")), ComparisonResult::NotComparable(_)));
     let mut other = named("a.example");
     plan_of(&mut other).mix[0].tls.groups.pop();
-    assert!(matches!(answer(other), Answer::NotComparable(_)), "a group is one");
+    assert!(matches!(answer(other), ComparisonResult::NotComparable(_)), "a group is one");
 }
 
 #[test]
@@ -266,42 +273,47 @@ fn what_is_not_valid_is_not_compared() {
         [report]
     };
     let valid = with(VerdictWord::Valid);
-    let said = |a: &[Report; 1], b: &[Report; 1]| compared(a, b).answer().clone();
+    let result_of = |a: &[Report; 1], b: &[Report; 1]| compared(a, b).answer().clone();
     for word in [VerdictWord::PortLimited, VerdictWord::Errors, VerdictWord::TargetLimited] {
         let expected = |side| {
             let word = word.name();
-            Answer::NotCompared(format!("run 1 of {side} is {word}, so which side is faster is not known"))
+            ComparisonResult::NotCompared(format!(
+                "run 1 of {side} is {word}, so which side is faster is not known"
+            ))
         };
-        assert_eq!((said(&valid, &with(word)), said(&with(word), &valid)), (expected("B"), expected("A")));
+        assert_eq!(
+            (result_of(&valid, &with(word)), result_of(&with(word), &valid)),
+            (expected("B"), expected("A"))
+        );
     }
     let limit = || with(VerdictWord::TargetLimited);
     assert!(
-        matches!(said(&limit(), &limit()), Answer::SideBySide(_)),
+        matches!(result_of(&limit(), &limit()), ComparisonResult::SideBySide(_)),
         "the limits of two targets are compared"
     );
 }
 
 #[test]
 fn runs_that_were_not_made_in_turn_make_no_claim() {
-    let said = |a: &[usize], b: &[usize]| {
+    let result_of = |a: &[usize], b: &[usize]| {
         let runs =
             |minutes: &[usize]| minutes.iter().map(|minute| run(*minute, 1.0, 1.0)).collect::<Vec<_>>();
         let (a, b) = (runs(a), runs(b));
         match compared(&a, &b).answer() {
-            Answer::SideBySide(why) => why.clone(),
+            ComparisonResult::SideBySide(why) => why.clone(),
             other => format!("{other:?}"),
         }
     };
-    assert!(said(&[1, 2, 3], &[4, 5, 6]).contains("not made in turn (A A A B B B)"));
-    assert!(said(&[1, 5, 6, 7], &[2, 3, 4]).contains("not made in turn (A B B B A A A)"));
-    assert!(said(&[1, 3, 5], &[1, 4, 6]).contains("do not say in which order"));
+    assert!(result_of(&[1, 2, 3], &[4, 5, 6]).contains("not made in turn (A A A B B B)"));
+    assert!(result_of(&[1, 5, 6, 7], &[2, 3, 4]).contains("not made in turn (A B B B A A A)"));
+    assert!(result_of(&[1, 3, 5], &[1, 4, 6]).contains("do not say in which order"));
     for (a, b) in [([1, 4, 5], [2, 3, 6]), ([1, 3, 5], [2, 4, 6])] {
-        assert_eq!(said(&a, &b), "NoDifference");
+        assert_eq!(result_of(&a, &b), "NoDifference");
     }
 }
 
 #[test]
-fn nothing_to_compare_is_said() {
+fn nothing_to_compare_is_reported() {
     assert!(compared(&[], &[]).text(None).starts_with("SIDE BY SIDE"));
     let [a, b] = in_turn(3, |place, _| Report { series: Vec::new(), ..run(place, 1.0, 1.0) });
     let text = compared(&a, &b).text(None);
@@ -309,7 +321,7 @@ fn nothing_to_compare_is_said() {
 }
 
 #[test]
-fn a_series_that_is_another_one_is_not_told_twice() {
+fn a_series_that_is_another_one_is_not_reported_twice() {
     let names = |report: Report| -> Vec<String> {
         let runs = [report];
         compared(&runs, &runs).figures.iter().map(|figure| figure.name.clone()).collect()

@@ -6,7 +6,7 @@ use handfast_text::table::{Column, lines, width};
 use handfast_text::wrap::wrapped;
 
 use super::figures::Figure;
-use super::{Answer, Compared};
+use super::{Compared, ComparisonResult};
 use crate::model::Report;
 use crate::units::{counted, plain};
 
@@ -19,7 +19,7 @@ pub(super) fn page(compared: &Compared<'_>, columns: Option<usize>) -> String {
     let mut page = Page { text: String::new(), width: columns.unwrap_or(usize::MAX) };
     page.sentence("", &headline(compared, &name_b));
     for reason in match &compared.answer {
-        Answer::NotComparable(reasons) => reasons.as_slice(),
+        ComparisonResult::NotComparable(reasons) => reasons.as_slice(),
         _ => &[],
     } {
         page.sentence("  - ", reason);
@@ -66,17 +66,17 @@ impl Page {
 /// The answer in a line.
 fn headline(compared: &Compared<'_>, name_b: &str) -> String {
     match &compared.answer {
-        Answer::NotComparable(_) => {
+        ComparisonResult::NotComparable(_) => {
             "NOT COMPARABLE: the two sides did different things, so their ratios mean nothing".into()
         }
-        Answer::NotCompared(why) => format!("NOT COMPARED: {why}"),
-        Answer::SideBySide(why) => format!("SIDE BY SIDE, no claim: {why}"),
-        Answer::Different => {
+        ComparisonResult::NotCompared(why) => format!("NOT COMPARED: {why}"),
+        ComparisonResult::SideBySide(why) => format!("SIDE BY SIDE, no claim: {why}"),
+        ComparisonResult::Different => {
             let different = compared.figures.iter().filter(|figure| figure.better().is_some());
             let each = different.map(|figure| format!("{}: {}", figure.name, sentence(figure, name_b)));
             format!("DIFFERENT: {}", each.collect::<Vec<_>>().join("; "))
         }
-        Answer::NoDifference => {
+        ComparisonResult::NoDifference => {
             let seen = compared.figures.iter().filter_map(|figure| {
                 let resolution = figure.found?.resolution();
                 Some(format!("{} from {} on", figure.name, change(resolution)))
@@ -132,15 +132,16 @@ fn table(page: &mut Page, compared: &Compared<'_>, name_b: &str) {
 
 fn row(figure: &Figure, name_b: &str) -> [String; 5] {
     let (a, b) = (side(figure, &figure.a), side(figure, &figure.b));
-    let (interval, said) = match figure.found {
+    let (interval, sentence) = match figure.found {
         Some(found) => {
             let interval = format!("{} ({} to {})", ratio(found.ratio), ratio(found.low), ratio(found.high));
-            let said = figure.better().map_or("no difference found".to_owned(), |_| sentence(figure, name_b));
-            (interval, said)
+            let sentence =
+                figure.better().map_or("no difference found".to_owned(), |_| sentence(figure, name_b));
+            (interval, sentence)
         }
         None => (String::new(), String::new()),
     };
-    [figure.name.clone(), a, b, interval, said]
+    [figure.name.clone(), a, b, interval, sentence]
 }
 
 /// `1.12 ms ±4.0 %`: the mean of a side's runs, and how far the farthest of them is from it.

@@ -158,8 +158,8 @@ pub(super) fn rates(report: &Report, columns: &[Column]) -> Markup {
     let (ends, most) = measured(columns)
         .map(rated.of)
         .fold((f64::MAX, 0.0_f64), |(low, high), rate| (low.min(rate), high.max(rate)));
-    let asked = offered.iter().flatten().map(|(_, rate)| *rate);
-    let (up, top) = even(asked.fold(most, f64::max), rated.show);
+    let offered_rates = offered.iter().flatten().map(|(_, rate)| *rate);
+    let (up, top) = even(offered_rates.fold(most, f64::max), rated.show);
     let end = reach(columns);
     let well = line(columns, rated.name, "blue main", |column| (rated.of)(column) / top);
     let mut fill = well.pieces.concat();

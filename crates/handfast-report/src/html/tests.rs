@@ -17,7 +17,7 @@ fn it_is_whole_and_alone() {
 }
 
 #[test]
-fn what_peers_said_is_escaped() {
+fn text_from_peers_is_escaped() {
     let mut report = made_up::report();
     let nasty = "\"><img x=y onerror=z>'&\u{202e}";
     report.errors[0].cause = nasty.into();

@@ -132,8 +132,8 @@ mod tests {
     #[test]
     fn words_that_are_no_final_status_are_named() {
         for text in ["", "2xx,", "1xx", "101", "6xx", "600", "20", "xx", "+200", "+2xx", "2XX", "200-299"] {
-            let said = ExpectedStatuses::parse(text).expect_err(text).to_string();
-            assert!(said.contains("expected classes from 2xx to 5xx"), "{said}");
+            let message = ExpectedStatuses::parse(text).expect_err(text).to_string();
+            assert!(message.contains("expected classes from 2xx to 5xx"), "{message}");
         }
     }
 

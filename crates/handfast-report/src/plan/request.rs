@@ -142,7 +142,7 @@ impl Request {
     }
 
     /// Returns true if it is sent with a length: it has a body, or a method that usually has one (RFC 9110 §8.6).
-    pub fn says_its_length(&self) -> bool {
+    pub fn sends_length(&self) -> bool {
         self.body.is_some() || self.has_usually_a_body()
     }
 

@@ -55,7 +55,7 @@ fn work(work: &Work) -> String {
             let version = version.name();
             let several =
                 if *streams > 1 { format!(", {streams} in parallel on a connection") } else { String::new() };
-            let asked = match requests.as_slice() {
+            let requests_text = match requests.as_slice() {
                 [] => "nothing".to_owned(),
                 [one] => format!("{}{}", one.name(), beyond(one)),
                 [_, ..] if *in_order => {
@@ -65,7 +65,7 @@ fn work(work: &Work) -> String {
             };
             let expected =
                 if expect.is_default() { String::new() } else { format!(", status {expect} expected") };
-            format!("HTTP/{version} {asked}{several}{expected}")
+            format!("HTTP/{version} {requests_text}{several}{expected}")
         }
     }
 }
@@ -144,7 +144,8 @@ mod tests {
 
     #[test]
     fn every_kind_of_work_and_model_has_its_words() {
-        let said = |work, exchanges, model| sentence(&Plan { work, exchanges, model, ..Plan::default() });
+        let sentence_of =
+            |work, exchanges, model| sentence(&Plan { work, exchanges, model, ..Plan::default() });
         let http = |streams| Work::Http {
             version: HttpVersion::Http2,
             authority: "a.example".into(),
@@ -156,11 +157,11 @@ mod tests {
         let open = Model::open(5_000.0, Arrivals::Poisson);
         let ramp = Model::ramp(0.0, 10.0, Arrivals::Fixed);
         assert!(
-            said(Work::Handshake, Some(1), open)
+            sentence_of(Work::Handshake, Some(1), open)
                 .starts_with("connect, TLS handshake, close; open model, 5,000/s")
         );
         assert!(
-            said(http(8), None, ramp)
+            sentence_of(http(8), None, ramp)
                 .contains("on connections that stay open, repeatedly: HTTP/2 GET /x, 8 in parallel")
         );
         let mut with_statuses = http(1);
@@ -168,30 +169,34 @@ mod tests {
             *expect = ExpectedStatuses::parse("2xx,404").expect("good");
         }
         assert!(
-            said(with_statuses, None, Model::Closed).contains("HTTP/2 GET /x, status 2xx, 404 expected;")
+            sentence_of(with_statuses, None, Model::Closed)
+                .contains("HTTP/2 GET /x, status 2xx, 404 expected;")
         );
         let some = Work::Exchange { send: 1, receive: 0, echo: false };
         assert!(
-            said(some, Some(3), Model::Closed).contains("3 times of: send 1 byte, receive 0 bytes; close")
+            sentence_of(some, Some(3), Model::Closed)
+                .contains("3 times of: send 1 byte, receive 0 bytes; close")
         );
         assert!(
-            said(Work::Bulk { send: true, receive: true }, Some(1), Model::Closed)
+            sentence_of(Work::Bulk { send: true, receive: true }, Some(1), Model::Closed)
                 .contains("send and receive")
         );
-        assert!(said(Work::Idle { send: 0, receive: 0 }, Some(1), Model::Closed).contains("stay idle"));
+        assert!(
+            sentence_of(Work::Idle { send: 0, receive: 0 }, Some(1), Model::Closed).contains("stay idle")
+        );
     }
 
     #[test]
-    fn stages_are_told_one_after_the_other() {
+    fn stages_are_reported_one_after_the_other() {
         let stage = |from, to, share| Stage { from, to, share };
         let stages = vec![stage(0.0, 500.0, 30.0), stage(500.0, 500.0, 120.0)];
         let model = Model::Open { stages, arrivals: Arrivals::Fixed };
-        let said = sentence(&Plan { model, duration: Duration::from_secs(15), ..Plan::default() });
+        let text = sentence(&Plan { model, duration: Duration::from_secs(15), ..Plan::default() });
         assert!(
-            said.contains(
+            text.contains(
                 "open model, from 0/s to 500/s in 3 s, then 500/s for 12 s offered at even distances"
             ),
-            "{said}"
+            "{text}"
         );
     }
 

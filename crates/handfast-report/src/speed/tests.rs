@@ -155,7 +155,7 @@ fn json_comes_back_as_it_was() {
 }
 
 #[test]
-fn what_is_no_speed_report_is_told() {
+fn what_is_no_speed_report_is_reported() {
     let wrong = |text: &str| from_json(text).unwrap_err().to_string();
     assert!(wrong("{").contains("not JSON"));
     assert!(wrong("[]").contains("no handfast speed report"));
@@ -200,7 +200,7 @@ fn sums_are_shown_with_their_terms() {
 }
 
 #[test]
-fn what_is_missing_is_said_once_with_its_cost() {
+fn what_is_missing_is_reported_once_with_its_cost() {
     let text = to_text(&report(), Style::default());
     assert!(text.contains("lacks: vaes, vpclmulqdq (AES-GCM half), sha_ni (slow)"), "{text}");
     let none = SpeedReport { features_missing: Vec::new(), ..report() };
@@ -208,7 +208,7 @@ fn what_is_missing_is_said_once_with_its_cost() {
 }
 
 #[test]
-fn what_was_asked_for_beside_it_is_there() {
+fn what_was_requested_beside_it_is_there() {
     let text = to_text(&full(), Style::default());
     for part in [
         "4,096 bytes each way",

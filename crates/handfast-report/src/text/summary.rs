@@ -10,7 +10,7 @@ use crate::units::{count, plain};
 use crate::words;
 
 /// Of each kind of reasons: the first ones weigh most.
-const MOST: usize = 3;
+const MAX_REASONS: usize = 3;
 /// The steps that answer how long a client waits, and where.
 const STEPS: [&str; 4] = ["connect", "handshake", "first-byte", "total"];
 
@@ -35,31 +35,31 @@ fn reasons(report: &Report, room: usize, page: &mut Page) {
     let errors =
         errors.map(|row| format!("{} × {} in {}", count(row.count), plain(&row.cause), plain(&row.step)));
     let all = missed.clone().count() + evidence.len() + errors.len();
-    let mut told = 0;
+    let mut listed = 0;
     let begun = page.lines();
-    for reason in missed.take(MOST).chain(evidence.take(MOST)).chain(errors.take(MOST)) {
-        if told == 0 {
+    for reason in missed.take(MAX_REASONS).chain(evidence.take(MAX_REASONS)).chain(errors.take(MAX_REASONS)) {
+        if listed == 0 {
             page.section("Why");
         }
         let kept = page.text.len();
         page.bullets(&[reason]);
         // One line is kept for those that are left out.
-        if told > 0 && page.lines() - begun + usize::from(told + 1 < all) > room {
+        if listed > 0 && page.lines() - begun + usize::from(listed + 1 < all) > room {
             page.text.truncate(kept);
             break;
         }
-        told += 1;
+        listed += 1;
     }
-    if told < all {
-        page.line(&format!("  - and {} more (-v)", all - told));
+    if listed < all {
+        page.line(&format!("  - and {} more (-v)", all - listed));
     }
 }
 
 fn latencies(report: &Report, page: &mut Page) {
-    let told: Vec<_> = report.series.iter().filter(|series| STEPS.contains(&series.name.as_str())).collect();
-    if !told.is_empty() {
+    let steps: Vec<_> = report.series.iter().filter(|series| STEPS.contains(&series.name.as_str())).collect();
+    if !steps.is_empty() {
         page.line("");
-        tables::percentiles(&told, page);
+        tables::percentiles(&steps, page);
     }
     if words::is_plain(report) {
         return;

@@ -132,7 +132,7 @@ pub(super) fn search(report: &Report, page: &mut Page) {
         .steps
         .iter()
         .map(|step| {
-            let held = match (step.held, step.verdict.says_nothing()) {
+            let held = match (step.held, step.verdict.is_unusable()) {
                 (true, _) => "held",
                 (false, true) => "no vote",
                 (false, false) => "missed",

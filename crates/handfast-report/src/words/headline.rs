@@ -33,7 +33,7 @@ impl RunKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stood {
     /// Requested number.
-    pub(crate) wanted: u64,
+    pub(crate) required: u64,
     /// Connections that were open when the measured part ended.
     pub(crate) at_end: u64,
     /// Connections that were opened, and were gone before the end.
@@ -47,23 +47,23 @@ impl Stood {
     /// The gauge of the last second tells nothing: it is read while they are closed.
     pub(crate) fn of(report: &Report) -> Self {
         let (well, failed) = (report.totals.transactions, report.totals.failed);
-        let wanted = report.plan().map_or(well, |plan| plan.connections.into());
-        let lost = well.saturating_add(failed).saturating_sub(wanted).min(failed).min(well);
-        Self { wanted, at_end: well - lost, lost, refused: failed - lost }
+        let required = report.plan().map_or(well, |plan| plan.connections.into());
+        let lost = well.saturating_add(failed).saturating_sub(required).min(failed).min(well);
+        Self { required, at_end: well - lost, lost, refused: failed - lost }
     }
 
     /// `4 were lost, 6 could not be opened`; empty when all of them stood.
     fn missing(self) -> String {
-        let untried = self.wanted.saturating_sub(self.at_end + self.lost + self.refused);
+        let untried = self.required.saturating_sub(self.at_end + self.lost + self.refused);
         let were = |number: u64| if number == 1 { "was" } else { "were" };
         let parts = [
             (self.lost, format!("{} lost", were(self.lost))),
             (self.refused, "could not be opened".to_owned()),
             (untried, format!("{} not tried in time", were(untried))),
         ];
-        let said = parts.iter().filter(|(number, _)| *number > 0);
-        let said = said.map(|(number, what)| format!("{} {what}", count(*number)));
-        said.collect::<Vec<_>>().join(", ")
+        let shown = parts.iter().filter(|(number, _)| *number > 0);
+        let shown = shown.map(|(number, what)| format!("{} {what}", count(*number)));
+        shown.collect::<Vec<_>>().join(", ")
     }
 
     /// `1,000 of 1,000 connections stood at the end, none was lost`.
@@ -71,7 +71,7 @@ impl Stood {
         let stood = format!(
             "{} of {} connections were open at the end of the measured part",
             count(self.at_end),
-            count(self.wanted)
+            count(self.required)
         );
         match self.missing() {
             none if none.is_empty() => format!("{stood}, none was lost"),
@@ -159,7 +159,7 @@ fn moved(report: &Report) -> Vec<(u64, &'static str)> {
     let ways =
         [(report.totals.sent_bytes, "sent", sends), (report.totals.received_bytes, "received", receives)];
     ways.into_iter()
-        .filter(|(number, _, asked)| *number > 0 || *asked)
+        .filter(|(number, _, is_requested)| *number > 0 || *is_requested)
         .map(|(number, word, _)| (number, word))
         .collect()
 }
@@ -183,7 +183,7 @@ pub(crate) fn tiles(report: &Report) -> Vec<(String, String)> {
         })),
         RunKind::Idle => {
             let stood = Stood::of(report);
-            tiles.push((count(stood.at_end), format!("of {} open at the end", count(stood.wanted))));
+            tiles.push((count(stood.at_end), format!("of {} open at the end", count(stood.required))));
             tiles.push((count(stood.lost), "of those opened were lost".into()));
         }
     }
@@ -276,13 +276,13 @@ mod tests {
     }
 
     #[test]
-    fn bulk_is_told_in_bytes_a_second() {
+    fn bulk_is_reported_in_bytes_a_second() {
         let mut report = with(Work::Bulk { send: true, receive: true }, 4, 4, 0);
         report.totals.duration_seconds = 10.0;
         (report.totals.sent_bytes, report.totals.received_bytes) = (10 << 30, 5 << 30);
-        let said = headline(&report);
-        assert_eq!(said[0], "1.00 GiB/s sent, 512 MiB/s received (1.50 GiB/s both ways)");
-        assert_eq!(said[2], "0 of 4 connections failed");
+        let lines = headline(&report);
+        assert_eq!(lines[0], "1.00 GiB/s sent, 512 MiB/s received (1.50 GiB/s both ways)");
+        assert_eq!(lines[2], "0 of 4 connections failed");
         assert_eq!(tiles(&report)[0], ("1.00 GiB/s".into(), "sent, 10.0 GiB in all".into()));
         plan(&mut report).work = Work::Bulk { send: true, receive: false };
         report.totals.received_bytes = 0;
@@ -293,16 +293,20 @@ mod tests {
     }
 
     #[test]
-    fn idle_is_told_in_connections_that_stood() {
+    fn idle_is_reported_in_connections_that_stood() {
         let idle = || Work::Idle { send: 0, receive: 0 };
-        let said = |well, failed| headline(&with(idle(), 1_000, well, failed))[0].clone();
+        let first_line = |well, failed| headline(&with(idle(), 1_000, well, failed))[0].clone();
         let all = "1,000 of 1,000 connections were open at the end of the measured part, none was lost";
-        assert_eq!(said(1_000, 0), all);
+        assert_eq!(first_line(1_000, 0), all);
         // Six that stood were lost, three failed before, and one had no time.
         let report = with(idle(), 1_000, 997, 9);
-        assert_eq!(Stood::of(&report), Stood { wanted: 1_000, at_end: 991, lost: 6, refused: 3 });
-        assert!(said(997, 9).ends_with(": 6 were lost, 3 could not be opened"), "{}", said(997, 9));
-        assert!(said(0, 0).ends_with(
+        assert_eq!(Stood::of(&report), Stood { required: 1_000, at_end: 991, lost: 6, refused: 3 });
+        assert!(
+            first_line(997, 9).ends_with(": 6 were lost, 3 could not be opened"),
+            "{}",
+            first_line(997, 9)
+        );
+        assert!(first_line(0, 0).ends_with(
             "0 of 1,000 connections were open at the end of the measured part: 1,000 were not tried in time"
         ));
         assert_eq!(tiles(&report)[0], ("991".into(), "of 1,000 open at the end".into()));

@@ -30,7 +30,7 @@ pub(crate) fn search_result(search: &Search) -> String {
 fn votes(search: &Search, at: f64, held: bool) -> String {
     let steps = || {
         let same = |step: &&SearchStep| (step.offered_rate - at).abs() < f64::EPSILON * at;
-        search.steps.iter().filter(same).filter(|step| !step.verdict.says_nothing())
+        search.steps.iter().filter(same).filter(|step| !step.verdict.is_unusable())
     };
     let agree = steps().filter(|step| step.held == held).count() as u64;
     format!("{} of {}", count(agree), counted(steps().count() as u64, "step"))

@@ -39,7 +39,7 @@ fn rarely(runs: usize, figure: impl Fn(&mut Random, usize) -> f64) {
 }
 
 #[test]
-fn runs_of_the_same_thing_are_told_apart_at_most_one_time_in_twenty() {
+fn runs_of_the_same_thing_are_distinguished_at_most_one_time_in_twenty() {
     for runs in [3, 5] {
         for spread in [0.01, 0.1, 0.5] {
             rarely(runs, |random, _| 1e6 * (spread * normal(random)).exp());

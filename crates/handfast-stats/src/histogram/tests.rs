@@ -152,7 +152,7 @@ fn empty_ones_are_equal_and_cost_nothing() {
     assert_ne!(of(&[5_000]), Histogram::new());
     let mut target = Histogram::new();
     target.merge(&cleared);
-    assert!(matches!(target.0, Kept::Nothing), "merging nothing took memory");
+    assert!(matches!(target.0, Storage::Nothing), "merging nothing took memory");
     assert_eq!(Histogram::decode(&cleared.encode()).unwrap(), cleared);
 }
 

@@ -20,7 +20,7 @@ const HEADER: usize = 40;
 /// Bytes of the longest number.
 const NUMBER: usize = 9;
 /// Most samples in one histogram: a thousand million a second for three days. So that sums of many still fit 64 bits.
-const MOST: u64 = 1 << 48;
+const MAX_SAMPLES: u64 = 1 << 48;
 
 /// Reads one histogram.
 pub(super) fn read(bytes: &[u8]) -> Result<hdrhistogram::Histogram<u64>, String> {
@@ -98,8 +98,8 @@ fn check_numbers(mut numbers: &[u8]) -> Result<(), String> {
         if at > counters {
             return Err(format!("more than {counters} counters"));
         }
-        if total > MOST {
-            return Err(format!("more than {MOST} samples"));
+        if total > MAX_SAMPLES {
+            return Err(format!("more than {MAX_SAMPLES} samples"));
         }
     }
     Ok(())

@@ -152,8 +152,8 @@ fn after_encryption_no_fault_is_without_an_alert() {
         let (mut talk, mut ours, mut theirs) = established();
         let records: Vec<u8> = inner.iter().flat_map(|inner| ours.seal(inner)).collect();
         assert!(talk.give(&records).is_err(), "{inner:?}");
-        let said = theirs.open_last(talk.outgoing.filled());
-        let [alert @ .., 21] = &said[..] else { panic!("{inner:?}: no alert: {said:?}") };
+        let message = theirs.open_last(talk.outgoing.filled());
+        let [alert @ .., 21] = &message[..] else { panic!("{inner:?}: no alert: {message:?}") };
         let alert = Alert::parse(alert).expect("one alert");
         assert_eq!(alert.description.to_string(), name, "{inner:?}");
         assert!(talk.session.kept().is_empty());

@@ -51,10 +51,10 @@ impl std::error::Error for Unavailable {}
 
 /// The connection to the process that holds the keys.
 pub trait Holder: fmt::Debug + Send + Sync {
-    /// Returns the result of [`Held::look`] there; [`Holder::found`] receives the keys that the file holds.
+    /// Returns the result of [`Held::inspect`] there; [`Holder::found`] receives the keys that the file holds.
     ///
     /// **Errors**: it does not answer.
-    fn look(&self, path: &Path) -> io::Result<Vec<u8>>;
+    fn inspect(&self, path: &Path) -> io::Result<Vec<u8>>;
 
     /// Returns the result of [`Held::stamp`] there.
     ///

@@ -28,8 +28,8 @@ impl Elsewhere {
 }
 
 impl Holder for Elsewhere {
-    fn look(&self, path: &Path) -> io::Result<Vec<u8>> {
-        if self.is_silent() { Err(io::Error::other("silent")) } else { Ok(self.held.look(path)) }
+    fn inspect(&self, path: &Path) -> io::Result<Vec<u8>> {
+        if self.is_silent() { Err(io::Error::other("silent")) } else { Ok(self.held.inspect(path)) }
     }
 
     fn stamp(&self, path: &Path) -> io::Result<Vec<u8>> {
@@ -95,7 +95,7 @@ fn nothing_of_the_key_travels() {
     let folder = Folder::new();
     let made = Maker::new(&["a.test"]).self_signed();
     let path = folder.put("a.pem", made.both());
-    let answer = Held::default().look(&path);
+    let answer = Held::default().inspect(&path);
     let secret = made.key.serialize_der();
     // The scalar of a P-256 key is somewhere in its PKCS #8; no eight bytes of that are in the answer but those of the public key.
     let public = made.key.public_key_raw();
@@ -108,7 +108,7 @@ fn nothing_of_the_key_travels() {
 }
 
 #[test]
-fn who_has_forgotten_a_key_says_so_and_has_it_again_after_another_look() {
+fn a_holder_that_has_forgotten_a_key_reports_it_and_has_it_again_after_another_look() {
     let folder = Folder::new();
     let path = folder.put("a.pem", Maker::new(&["a.test"]).self_signed().both());
     let elsewhere = Arc::<Elsewhere>::default();
@@ -123,7 +123,7 @@ fn who_has_forgotten_a_key_says_so_and_has_it_again_after_another_look() {
     let failure = crate::error_words::failure(crate::session::Peer::Client, &error);
     assert_eq!(failure.kind, crate::session::FailureKind::KeyProcess);
     assert!(failure.detail.contains("does not have this key"), "{failure}");
-    elsewhere.held.look(&path);
+    elsewhere.held.inspect(&path);
     signer.sign(b"m").unwrap();
     let wrong = elsewhere.held.sign(&id, SignatureScheme::RSA_PKCS1_SHA1.into(), b"m").unwrap_err();
     assert!(wrong.contains("does not sign in this scheme"), "{wrong}");
@@ -154,7 +154,7 @@ proptest::proptest! {
         static ANSWER: std::sync::OnceLock<Vec<u8>> = std::sync::OnceLock::new();
         let answer = ANSWER.get_or_init(|| {
             let folder = Folder::new();
-            Held::default().look(&folder.put("a.pem", Maker::new(&["a.test"]).self_signed().both()))
+            Held::default().inspect(&folder.put("a.pem", Maker::new(&["a.test"]).self_signed().both()))
         });
         let mut answer = answer[..answer.len().min(cut)].to_vec();
         if let Some(byte) = answer.get_mut(place) {
@@ -166,7 +166,7 @@ proptest::proptest! {
 }
 
 #[test]
-fn files_that_cannot_be_seen_here_are_asked_for() {
+fn files_that_cannot_be_seen_here_are_requested() {
     let folder = Folder::new();
     let path = folder.put("a.pem", Maker::new(&["a.test"]).self_signed().both());
     let elsewhere = Arc::<Elsewhere>::default();
@@ -196,8 +196,8 @@ struct Hidden {
 }
 
 impl Holder for Hidden {
-    fn look(&self, path: &Path) -> io::Result<Vec<u8>> {
-        self.elsewhere.look(path)
+    fn inspect(&self, path: &Path) -> io::Result<Vec<u8>> {
+        self.elsewhere.inspect(path)
     }
 
     fn stamp(&self, path: &Path) -> io::Result<Vec<u8>> {

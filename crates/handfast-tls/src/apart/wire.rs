@@ -12,7 +12,7 @@ use rustls::{SignatureAlgorithm, SignatureScheme};
 use super::holder::{Holder, KeyId, Remote, schemes_of};
 use crate::finding::{Finding, Reason, Severity};
 use crate::key::Key;
-use crate::load::Looked;
+use crate::load::InspectedFile;
 use crate::parsed::Parsed;
 use crate::read::{Failure, FileStamp, NOT_FILES};
 use crate::sections::{Contents, NotPem};
@@ -130,8 +130,8 @@ fn read_stamp(from: &mut Reader<'_>) -> Option<FileStamp> {
     Some(FileStamp::of_numbers(numbers))
 }
 
-pub(super) fn encode(looked: &Looked) -> Vec<u8> {
-    let Looked { stamp, mode, contents, .. } = looked;
+pub(super) fn encode(looked: &InspectedFile) -> Vec<u8> {
+    let InspectedFile { stamp, mode, contents, .. } = looked;
     let mut to = Writer::default();
     write_stamp(&mut to, *stamp);
     to.number((*mode).into());
@@ -176,7 +176,11 @@ fn write(to: &mut Writer, contents: &Contents) {
 }
 
 /// Decodes the file that was read, and the IDs of the keys that it holds.
-pub(super) fn decode(bytes: &[u8], path: &Path, holder: &Arc<dyn Holder>) -> Option<(Looked, Vec<KeyId>)> {
+pub(super) fn decode(
+    bytes: &[u8],
+    path: &Path,
+    holder: &Arc<dyn Holder>,
+) -> Option<(InspectedFile, Vec<KeyId>)> {
     let mut from = Reader(bytes);
     let stamp = read_stamp(&mut from)?;
     let mode = u32::try_from(from.number()?).ok()?;
@@ -194,7 +198,7 @@ pub(super) fn decode(bytes: &[u8], path: &Path, holder: &Arc<dyn Holder>) -> Opt
         5 => Err(Failure::Changing),
         _ => return None,
     };
-    let looked = Looked { path: path.to_path_buf(), stamp, mode, contents };
+    let looked = InspectedFile { path: path.to_path_buf(), stamp, mode, contents };
     from.0.is_empty().then_some((looked, keys))
 }
 

@@ -1,6 +1,6 @@
 //! The secrets of our own sessions as a key log (RFC 9850), to decrypt captures.
 //!
-//! In: the secrets that rustls reports for each session. Out: lines, at most [`LONGEST`] bytes. With them, those sessions can be decrypted.
+//! In: the secrets that rustls reports for each session. Out: lines, at most [`MAX_FILE_BYTES`] bytes. With them, those sessions can be decrypted.
 
 #![expect(
     clippy::disallowed_types,
@@ -13,7 +13,7 @@ use std::sync::{Mutex, PoisonError};
 use data_encoding::HEXLOWER;
 
 /// Some ten thousand sessions.
-const LONGEST: usize = 8 << 20;
+const MAX_FILE_BYTES: usize = 8 << 20;
 
 /// Lines of a key log.
 #[derive(Default)]
@@ -37,7 +37,7 @@ impl rustls::KeyLog for KeyLines {
     fn log(&self, label: &str, client_random: &[u8], secret: &[u8]) {
         let line = format!("{label} {} {}\n", HEXLOWER.encode(client_random), HEXLOWER.encode(secret));
         let mut lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if lines.len() + line.len() <= LONGEST {
+        if lines.len() + line.len() <= MAX_FILE_BYTES {
             lines.push_str(&line);
         }
     }
@@ -58,6 +58,6 @@ mod tests {
         for _ in 0..3 {
             lines.log("A", &[0; 1 << 20], &[0; 1 << 20]);
         }
-        assert!(lines.text().len() <= LONGEST);
+        assert!(lines.text().len() <= MAX_FILE_BYTES);
     }
 }

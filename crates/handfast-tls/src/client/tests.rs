@@ -62,7 +62,7 @@ struct Talk {
     plaintext: Buffer,
     outgoing: Buffer,
     /// Bytes that the server read.
-    heard: Vec<u8>,
+    received: Vec<u8>,
     /// Most bytes that the session is given at once.
     piece: usize,
 }
@@ -75,7 +75,7 @@ fn talk_as(client: &Client, name: usize, config: &ServerConfig, resume: bool) ->
     let server = ServerConnection::new(Arc::new(config.clone())).unwrap();
     let session = client.connect_as(name, resume).unwrap();
     let (plaintext, outgoing) = (Buffer::default(), Buffer::default());
-    let mut talk = Talk { session, server, plaintext, outgoing, heard: Vec::new(), piece: usize::MAX };
+    let mut talk = Talk { session, server, plaintext, outgoing, received: Vec::new(), piece: usize::MAX };
     talk.session.start(&mut talk.outgoing).unwrap();
     talk
 }
@@ -91,7 +91,7 @@ impl Talk {
             }
             let mut some = [0; 20_000];
             while let Ok(count @ 1..) = self.server.reader().read(&mut some) {
-                self.heard.extend_from_slice(&some[..count]);
+                self.received.extend_from_slice(&some[..count]);
             }
         }
         self.outgoing.clear();
@@ -145,7 +145,7 @@ fn bytes_pass_both_ways_in_both_versions_and_any_split() {
             let data: Vec<u8> = (0..40_000_u32).map(|number| number as u8).collect();
             talk.session.encrypt(&data, &mut talk.outgoing).unwrap();
             talk.exchange().unwrap();
-            assert_eq!(talk.heard, data);
+            assert_eq!(talk.received, data);
             talk.server.writer().write_all(&data).unwrap();
             talk.exchange().unwrap();
             assert_eq!(talk.plaintext.filled(), data);
@@ -309,7 +309,7 @@ fn early_data_arrives_with_the_hello_or_is_known_to_be_refused() {
     assert_eq!(third.session.early_data_accepted(), Some(false));
     third.session.encrypt(&data, &mut third.outgoing).unwrap();
     third.exchange().unwrap();
-    assert_eq!(third.heard, data, "only what was sent again");
+    assert_eq!(third.received, data, "only what was sent again");
 
     // Full handshakes, and those whose caller sends none, have none.
     let mut full = talk(&client, &config, false);
@@ -456,7 +456,7 @@ fn a_server_whose_own_certificate_is_named_is_good() {
 }
 
 #[test]
-fn a_refused_certificate_is_told_to_the_server() {
+fn a_refused_certificate_is_reported_to_the_server() {
     let settings = ClientSettings {
         verification: Verification::Roots(Maker::authority("another CA").self_signed().pem().into_bytes()),
         ..settings(&["1.3"])
@@ -515,7 +515,7 @@ fn refused(settings: &ClientSettings) -> String {
 }
 
 #[test]
-fn settings_that_cannot_be_are_told_with_what_can() {
+fn settings_that_cannot_be_are_reported_with_what_can() {
     let none = settings(&["1.3", "1.2"]);
     let list = |word: &str| vec![word.to_owned()];
     let versions = refused(&settings(&["1.1"]));
@@ -552,7 +552,7 @@ fn a_version_that_the_lists_leave_nothing_for_is_not_offered() {
 }
 
 #[test]
-fn sni_is_what_was_asked_for_or_nothing() {
+fn sni_is_what_was_requested_or_nothing() {
     for name in [Some("service.example"), None] {
         let settings = ClientSettings { server_name: name.map(str::to_owned), ..settings(&["1.3"]) };
         let mut hello = Buffer::default();
@@ -590,7 +590,7 @@ fn a_server_with_an_ml_dsa_certificate_is_verified() {
 }
 
 #[test]
-fn what_a_server_shows_and_gives_is_told() {
+fn what_a_server_shows_and_gives_is_reported() {
     let ca = authority();
     for (version, lifetime) in [("1.2", None), ("1.3", Some(std::time::Duration::from_secs(86_400)))] {
         let client = client(&settings(&[version]));

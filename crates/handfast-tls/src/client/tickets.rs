@@ -28,12 +28,12 @@ use crate::side_channels;
 pub(super) const LIMIT: usize = 4096;
 /// Tickets of each name that everything else keeps for each of its threads: those of the connections that begin within one round
 /// trip.
-pub(super) const FEW: usize = 8;
+pub(super) const MIN_TICKETS_PER_THREAD: usize = 8;
 /// Bytes of a ticket above which it is not kept: one TLS record. A stateless ticket that contains a client's certificates has
 /// some kilobytes, most have 200 bytes; a message may have 64 KiB.
 pub(super) const TICKET_BYTES: usize = 16 * 1024;
 /// Bytes that the kept tickets of one name may have together, for each of its threads: each with the certificates that rustls stores with it.
-pub(super) const FEW_BYTES: usize = 128 * 1024;
+pub(super) const TICKET_BYTES_PER_THREAD: usize = 128 * 1024;
 /// The same for a load test, of all names together.
 pub(super) const LIMIT_BYTES: usize = 32 * 1024 * 1024;
 
@@ -77,8 +77,11 @@ impl Pool {
     /// An empty pool for this number of names; `for_load`: it keeps the tickets of a load test.
     pub(super) fn new(names: usize, for_load: bool, verifier: &Arc<Verifier>) -> Self {
         let names = names.max(1);
-        let (each, each_bytes) =
-            if for_load { ((LIMIT / names).max(1), LIMIT_BYTES / names) } else { (FEW, FEW_BYTES) };
+        let (each, each_bytes) = if for_load {
+            ((LIMIT / names).max(1), LIMIT_BYTES / names)
+        } else {
+            (MIN_TICKETS_PER_THREAD, TICKET_BYTES_PER_THREAD)
+        };
         Self {
             kept: Mutex::default(),
             each,

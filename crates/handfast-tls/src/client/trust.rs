@@ -91,7 +91,7 @@ impl Trust {
         Self { revocation, ..self }
     }
 
-    pub(super) fn asks_for_a_name(&self) -> bool {
+    pub(super) fn requires_name(&self) -> bool {
         self.name
     }
 

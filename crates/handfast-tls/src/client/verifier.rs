@@ -42,7 +42,7 @@ impl Verifier {
             Verification::Roots(pem) => Some(trust::of_pem(pem)?),
             Verification::Trust(trust) => Some(trust.clone()),
         };
-        let host = host.filter(|_| trusted.as_ref().is_none_or(Trust::asks_for_a_name));
+        let host = host.filter(|_| trusted.as_ref().is_none_or(Trust::requires_name));
         let strict = trusted.map(|trusted| Ok((host.map(name).transpose()?, trusted))).transpose()?;
         Ok(Self {
             strict,

@@ -13,8 +13,8 @@ use crate::revocation::List;
 use crate::unix_time::date;
 
 /// Oddities of certificates in the file.
-pub(super) fn say(certificates: &[Named], file: &Path, now: i64, findings: &mut Vec<Finding>) {
-    let nobody_else = !certificates.iter().any(|named| named.good_for() != Standing::Leaf);
+pub(super) fn report_oddities(certificates: &[Named], file: &Path, now: i64, findings: &mut Vec<Finding>) {
+    let has_only_leaves = !certificates.iter().any(|named| named.good_for() != Standing::Leaf);
     for named in certificates {
         let parsed = &named.parsed;
         let subject = &parsed.subject;
@@ -47,7 +47,7 @@ pub(super) fn say(certificates: &[Named], file: &Path, now: i64, findings: &mut 
             }
             Standing::Leaf => {
                 let message = format!("{subject:?} {}: no client is let in by it", named.unusable());
-                let finding = if nobody_else {
+                let finding = if has_only_leaves {
                     Finding::error(Reason::UnusedAuthority, file, message)
                 } else {
                     Finding::warning(Reason::UnusedAuthority, file, message)
@@ -61,7 +61,7 @@ pub(super) fn say(certificates: &[Named], file: &Path, now: i64, findings: &mut 
 
 /// Names the CAs that have no revocation list, where others have one. Not those that signed another CA of the file: they
 /// sign clients themselves seldom, and if they do, the refusal gives the reason.
-pub(super) fn say_without_list(
+pub(super) fn report_missing_lists(
     authorities: &[&Parsed],
     lists: &[Arc<List>],
     file: &Path,

@@ -173,8 +173,8 @@ impl fmt::Display for Identity<'_> {
             Name::Ip(address) => format!("ip:{address}"),
         });
         let all: Vec<String> = common.chain(others).collect();
-        let told = all.iter().take(most).map(String::as_str).collect::<Vec<_>>().join(", ");
-        f.write_str(if told.is_empty() { "it has no names" } else { &told })?;
+        let listed = all.iter().take(most).map(String::as_str).collect::<Vec<_>>().join(", ");
+        f.write_str(if listed.is_empty() { "it has no names" } else { &listed })?;
         match all.len().saturating_sub(most) {
             0 => Ok(()),
             more => write!(f, " and {more} other names"),

@@ -239,15 +239,15 @@ impl Pattern {
     pub(super) fn fits(&self, client: &Identity<'_>) -> bool {
         let mut names = client.names.iter();
         match self {
-            Self::CommonName(wanted) => client.subject_has(COMMON_NAME, |value| *value == **wanted),
-            Self::Subject(wanted) => {
+            Self::CommonName(pattern) => client.subject_has(COMMON_NAME, |value| *value == **pattern),
+            Self::Subject(pattern) => {
                 // In the certificate's order, or from the last to the first as RFC 4514 writes it.
-                let same = |((kind, value), (wanted, text)): ((&[u8], &str), &Part)| {
-                    kind == *wanted && value == &**text
+                let same = |((kind, value), (expected_kind, text)): ((&[u8], &str), &Part)| {
+                    kind == *expected_kind && value == &**text
                 };
                 let parts = || client.subject.iter().map(|(kind, value)| (*kind, &**value));
-                wanted.len() == client.subject.len()
-                    && (parts().zip(wanted).all(same) || parts().rev().zip(wanted).all(same))
+                pattern.len() == client.subject.len()
+                    && (parts().zip(pattern).all(same) || parts().rev().zip(pattern).all(same))
             }
             Self::Dns { name, under } => names.any(|one| match one {
                 Name::Dns(one) => {
@@ -260,24 +260,24 @@ impl Pattern {
             Self::Ip { network, bits } => {
                 names.any(|one| matches!(one, Name::Ip(address) if is_in(*address, *network, *bits)))
             }
-            Self::Uri(wanted) => names.any(|one| matches!(one, Name::Uri(uri) if uri_fits(uri, wanted))),
-            Self::Spiffe(wanted) => {
+            Self::Uri(pattern) => names.any(|one| matches!(one, Name::Uri(uri) if uri_fits(uri, pattern))),
+            Self::Spiffe(pattern) => {
                 let mut uris = names.filter_map(|one| match one {
                     Name::Uri(uri) => Some(*uri),
                     _ => None,
                 });
                 // The X509-SVID standard: exactly one, and validators must refuse more.
                 let only = uris.next().filter(|_| uris.next().is_none());
-                only.is_some_and(|uri| uri_fits(uri, wanted))
+                only.is_some_and(|uri| uri_fits(uri, pattern))
             }
             Self::Email { local, domain } => names.any(|one| match one {
                 Name::Email(address) => email_fits(address, local.as_deref(), domain),
                 _ => false,
             }),
             Self::Pin(pin) => *pin == client.pin,
-            Self::DnsOrCommonName(wanted) => match client.has_dns {
-                true => names.any(|one| matches!(one, Name::Dns(name) if host_fits(name, wanted))),
-                false => client.subject_has(COMMON_NAME, |name| host_fits(name, wanted)),
+            Self::DnsOrCommonName(pattern) => match client.has_dns {
+                true => names.any(|one| matches!(one, Name::Dns(name) if host_fits(name, pattern))),
+                false => client.subject_has(COMMON_NAME, |name| host_fits(name, pattern)),
             },
             Self::EmailOrSubject { local, domain } => {
                 let fits = |address: &str| email_fits(address, Some(local), domain);
@@ -298,24 +298,24 @@ fn email_fits(address: &str, local: Option<&str>, domain: &str) -> bool {
 
 /// Returns true if a name of a certificate, which may be a wildcard, is for the wanted host, or below the wanted
 /// domain.
-fn host_fits(name: &str, wanted: &str) -> bool {
-    match wanted.strip_prefix('.') {
-        None => is_for(name, wanted),
-        Some(_) => name.len() > wanted.len() && name.to_ascii_lowercase().ends_with(wanted),
+fn host_fits(name: &str, pattern: &str) -> bool {
+    match pattern.strip_prefix('.') {
+        None => is_for(name, pattern),
+        Some(_) => name.len() > pattern.len() && name.to_ascii_lowercase().ends_with(pattern),
     }
 }
 
 /// Part by part; `*` is for one part, `**` at the end for one or more. A wildcard is for no part that is empty, `.` or `..`.
-fn uri_fits(uri: &str, wanted: &str) -> bool {
+fn uri_fits(uri: &str, pattern: &str) -> bool {
     let is_name = |part: &str| !matches!(part, "" | "." | "..");
     let mut parts = uri.split('/');
-    for wanted in wanted.split('/') {
+    for segment in pattern.split('/') {
         let Some(part) = parts.next() else { return false };
-        match wanted {
+        match segment {
             "**" => return is_name(part) && parts.all(is_name),
             "*" if is_name(part) => {}
             "*" => return false,
-            wanted if wanted == part => {}
+            expected if expected == part => {}
             _ => return false,
         }
     }

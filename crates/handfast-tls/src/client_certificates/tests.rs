@@ -48,8 +48,11 @@ fn a_pinned_certificate_needs_no_authority() {
     let folder = Folder::new();
     let file = folder.put("clients.pem", pinned.pem() + &ca.pem());
     let keys = Arc::default();
-    let wanted = Wanted { trust: Trust::Certificates(&file), ..Wanted::new(&file, Demand::Require, &keys) };
-    let loaded = load_all(&wanted, &KnownLists::default(), at(NOW));
+    let settings = ClientCertificateSettings {
+        trust: Trust::Certificates(&file),
+        ..ClientCertificateSettings::new(&file, Demand::Require, &keys)
+    };
+    let loaded = load_all(&settings, &KnownLists::default(), at(NOW));
     assert_eq!(reasons(&loaded), []);
     let rule = loaded.rule.unwrap();
     let chain = |leaf: &Made| [leaf.certificate.der().clone(), ca.certificate.der().clone()];
@@ -65,8 +68,11 @@ fn a_pinned_certificate_needs_no_authority() {
 #[test]
 fn anything_is_a_certificate_and_its_key() {
     let keys = Arc::default();
-    let wanted = Wanted { trust: Trust::Anything, ..Wanted::new(Path::new(""), Demand::Require, &keys) };
-    let loaded = load_all(&wanted, &KnownLists::default(), at(NOW));
+    let settings = ClientCertificateSettings {
+        trust: Trust::Anything,
+        ..ClientCertificateSettings::new(Path::new(""), Demand::Require, &keys)
+    };
+    let loaded = load_all(&settings, &KnownLists::default(), at(NOW));
     assert_eq!(reasons(&loaded), []);
     let rule = loaded.rule.unwrap();
     let unknown = client(&Maker::authority("stranger").self_signed());
@@ -105,9 +111,10 @@ fn the_fingerprint_is_of_the_set_and_the_demand() {
 fn the_fingerprint_is_of_the_rules_too() {
     let (folder, keys) = (Folder::new(), Arc::default());
     let ca = folder.put("ca.pem", Maker::authority("ca").self_signed().pem());
-    let usual = Wanted::new(&ca, Demand::Require, &keys);
-    let of =
-        |wanted: &Wanted<'_>| *load_all(wanted, &KnownLists::default(), at(NOW)).rule.unwrap().fingerprint();
+    let usual = ClientCertificateSettings::new(&ca, Demand::Require, &keys);
+    let of = |settings: &ClientCertificateSettings<'_>| {
+        *load_all(settings, &KnownLists::default(), at(NOW)).rule.unwrap().fingerprint()
+    };
     let rules = |allow: &[&str], refuse: &[&str]| {
         let parse = |texts: &[&str]| texts.iter().map(|text| Rule::parse(text).unwrap()).collect();
         Rules { allow: parse(allow), refuse: parse(refuse) }
@@ -119,12 +126,13 @@ fn the_fingerprint_is_of_the_rules_too() {
         rules(&["cn:a", "cn:b"], &[]),
         rules(&["cn:a"], &["cn:b"]),
     ];
-    let mut seen: Vec<_> = all.iter().map(|rules| of(&Wanted { rules, ..usual.clone() })).collect();
-    seen.push(of(&Wanted { tolerates: true, ..usual.clone() }));
+    let mut seen: Vec<_> =
+        all.iter().map(|rules| of(&ClientCertificateSettings { rules, ..usual.clone() })).collect();
+    seen.push(of(&ClientCertificateSettings { tolerates: true, ..usual.clone() }));
     let different: BTreeSet<_> = seen.iter().collect();
     assert_eq!(different.len(), seen.len());
     let other_order = rules(&["cn:b", "cn:a"], &[]);
-    assert_eq!(of(&Wanted { rules: &other_order, ..usual }), seen[3]);
+    assert_eq!(of(&ClientCertificateSettings { rules: &other_order, ..usual }), seen[3]);
 }
 
 /// At a full handshake, and again of one that resumes; and what is reported about it.
@@ -144,8 +152,11 @@ fn rules_decide_among_those_whom_the_authorities_let_in() {
         (Vec::new(), rule("dns:another.example.org"), "nothing"),
     ] {
         let rules = Rules { allow, refuse };
-        let wanted = Wanted { rules: &rules, ..Wanted::new(&path, Demand::Require, &keys) };
-        let made = load_all(&wanted, &KnownLists::default(), at(NOW)).rule.unwrap();
+        let settings = ClientCertificateSettings {
+            rules: &rules,
+            ..ClientCertificateSettings::new(&path, Demand::Require, &keys)
+        };
+        let made = load_all(&settings, &KnownLists::default(), at(NOW)).rule.unwrap();
         let found = match made.verdict(&chain(&own), at(NOW)) {
             Some(Verdict::Unverified) => "unverified",
             Some(Verdict::Allowed(_)) => "allowed",
@@ -254,11 +265,11 @@ fn a_ca_of_version_1_is_a_ca() {
 
 /// Clients with several certificates choose by them.
 #[test]
-fn clients_are_told_each_ca_once() {
+fn clients_receive_each_ca_once() {
     let (one, two) = (Maker::authority("one").self_signed(), Maker::authority("two").self_signed());
     let rule = load_text(one.pem() + &two.pem() + &one.pem(), Demand::Require).rule.unwrap();
     let subject = |made: &Made| Outline::read(made.certificate.der()).unwrap().subject.to_vec();
-    let told: Vec<_> =
+    let findings: Vec<_> =
         rule.verifier().root_hint_subjects().iter().map(|name| name.as_ref()[2..].to_vec()).collect();
-    assert_eq!(told, [subject(&one), subject(&two)]);
+    assert_eq!(findings, [subject(&one), subject(&two)]);
 }

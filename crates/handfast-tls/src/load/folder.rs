@@ -6,9 +6,9 @@ use std::collections::{BTreeSet, HashMap};
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::inspect_files::inspect_files;
+use super::inspected_file::InspectedFile;
 use super::loaded::Loaded;
-use super::look::look_at_all;
-use super::looked::Looked;
 use super::staples;
 use crate::certificate;
 use crate::finding::{Finding, Reason, Severity};
@@ -26,13 +26,13 @@ pub(super) fn load(path: &Path, by: (&Lists, i64), loaded: &mut Loaded) {
     let Some(mut files) = list(path, loaded) else { return };
     let staples = take_staples(&mut files, loaded);
     let mut holdings = Vec::new();
-    for looked in look_at_all(&files, loaded.holder.clone().as_ref()) {
+    for looked in inspect_files(&files, loaded.holder.clone().as_ref()) {
         loaded.files_read.push((looked.path.clone(), looked.stamp));
         loaded.findings.extend(looked.permissions());
         holdings.extend(Holding::of(looked, loaded));
     }
     pair(holdings, staples, by, loaded);
-    let said_why = loaded
+    let is_explained = loaded
         .findings
         .iter()
         .any(|finding| finding.severity == Severity::Error && finding.file.starts_with(path));
@@ -41,7 +41,7 @@ pub(super) fn load(path: &Path, by: (&Lists, i64), loaded: &mut Loaded) {
         .findings
         .iter()
         .any(|finding| finding.reason == Reason::Duplicate && finding.file.starts_with(path));
-    if is_empty && !said_why && !had_duplicate {
+    if is_empty && !is_explained && !had_duplicate {
         let finding = Finding::error(Reason::NoCertificate, path, "holds no certificate with its key");
         loaded.findings.push(finding.hint("put the chain and the key there, in PEM, in one file or two"));
     }
@@ -107,7 +107,7 @@ struct Holding {
 }
 
 impl Holding {
-    fn of(looked: Looked, loaded: &mut Loaded) -> Option<Self> {
+    fn of(looked: InspectedFile, loaded: &mut Loaded) -> Option<Self> {
         let path = looked.path;
         let contents = match looked.contents {
             Ok(contents) => contents,
@@ -210,14 +210,14 @@ fn pair(
         let message = "not used: the certificate in the file that its name begins with is not";
         loaded.findings.push(Finding::note(Reason::BadStaple, staple, message));
     }
-    say_same_keys(&mut holdings, &keys, loaded);
+    report_same_keys(&mut holdings, &keys, loaded);
     let left: Vec<Holding> = holdings.into_iter().filter(|holding| !holding.is_used).collect();
-    say_incomplete(&incomplete, &left, loaded);
-    say_left(&left, known_keys, loaded);
+    report_incomplete(&incomplete, &left, loaded);
+    report_unpaired(&left, known_keys, loaded);
 }
 
 /// Names files that hold only keys which another file, a used one, holds too.
-fn say_same_keys(holdings: &mut [Holding], keys: &HashMap<Box<[u8]>, (usize, Key)>, loaded: &mut Loaded) {
+fn report_same_keys(holdings: &mut [Holding], keys: &HashMap<Box<[u8]>, (usize, Key)>, loaded: &mut Loaded) {
     for index in 0..holdings.len() {
         let holding = &holdings[index];
         let [key] = holding.keys.as_slice() else { continue };
@@ -251,7 +251,7 @@ fn longest_chains(holdings: &[Holding], pairs: &[Option<(usize, usize, Key)>]) -
 }
 
 /// A chain of one whose issuer lies beside it unused: browsers fetch or know it, programs do not, and the cause is hard to find.
-fn say_incomplete(incomplete: &[(PathBuf, Box<[u8]>)], left: &[Holding], loaded: &mut Loaded) {
+fn report_incomplete(incomplete: &[(PathBuf, Box<[u8]>)], left: &[Holding], loaded: &mut Loaded) {
     for (path, issuer) in incomplete {
         let is_issuer = |parsed: &Parsed| parsed.subject_der == *issuer && !parsed.is_self_issued();
         let Some(holder) = left.iter().find(|holding| holding.certificates.iter().any(is_issuer)) else {
@@ -269,7 +269,7 @@ fn say_incomplete(incomplete: &[(PathBuf, Box<[u8]>)], left: &[Holding], loaded:
 }
 
 /// Names what no pair was found for.
-fn say_left(left: &[Holding], known_keys: &Lists, loaded: &mut Loaded) {
+fn report_unpaired(left: &[Holding], known_keys: &Lists, loaded: &mut Loaded) {
     let is_alone = |holding: &&Holding| holding.certificates.first().is_some_and(is_for_a_server);
     let alone: Vec<_> = left.iter().filter(is_alone).collect();
     let keys: Vec<_> = left.iter().filter(|holding| !holding.keys.is_empty()).collect();

@@ -7,8 +7,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use super::look::{look, look_at_all};
-use super::looked::Looked;
+use super::inspect_files::{inspect_file, inspect_files};
+use super::inspected_file::InspectedFile;
 use crate::certificate;
 use crate::finding::{Finding, Reason, Severity};
 use crate::key_kind::KeyKind;
@@ -68,12 +68,12 @@ impl Inspection<'_> {
     /// **Cost**: as [`load`]; folders within folders to a depth of 12, 100,000 files in all.
     pub fn path(&self, path: &Path, into: &mut Inspected) {
         if !fs::metadata(path).is_ok_and(|metadata| metadata.is_dir()) {
-            return self.looked(look(None, path), true, into);
+            return self.looked(inspect_file(None, path), true, into);
         }
         let mut files = Vec::new();
         below(path, DEPTH, &mut files, into);
         files.sort();
-        for looked in look_at_all(&files, None) {
+        for looked in inspect_files(&files, None) {
             self.looked(looked, false, into);
         }
     }
@@ -113,7 +113,7 @@ impl Inspection<'_> {
         into.findings.extend(findings);
     }
 
-    fn looked(&self, looked: Looked, was_named: bool, into: &mut Inspected) {
+    fn looked(&self, looked: InspectedFile, was_named: bool, into: &mut Inspected) {
         let path = looked.path.clone();
         into.files += 1;
         let permissions = looked.permissions();

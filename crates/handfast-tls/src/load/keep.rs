@@ -79,7 +79,7 @@ pub struct Before<'a> {
 
 /// Result of [`keep`].
 #[derive(Debug, Default)]
-pub struct Kept {
+pub struct KeepResult {
     /// Files that are not used as they are.
     pub problems: Vec<FileProblem>,
     /// Certificates whose files were removed long enough ago: no longer served.
@@ -96,7 +96,7 @@ pub fn keep(
     before: Before<'_>,
     removed: Duration,
     now: SystemTime,
-) -> Kept {
+) -> KeepResult {
     let now = unix_seconds(now);
     let standing: Vec<&Source> = sources.iter().filter(|source| before.sources.contains(source)).collect();
     let known: HashMap<&Path, &FileProblem> =
@@ -121,9 +121,9 @@ pub fn keep(
 }
 
 /// A problem for each certificate that was served and cannot be served from its file now.
-fn missing(loaded: &Loaded, standing: &[&Source], before: &[Arc<Certificate>], now: i64) -> Kept {
+fn missing(loaded: &Loaded, standing: &[&Source], before: &[Arc<Certificate>], now: i64) -> KeepResult {
     let seen = Seen::of(loaded);
-    let mut kept = Kept::default();
+    let mut kept = KeepResult::default();
     for certificate in before {
         let Some(file) = certificate.files().first() else { continue };
         if !standing.iter().any(|source| source.is_of(certificate)) || seen.goes_on(certificate) {
@@ -302,11 +302,11 @@ fn take_findings(
     let covered = kept.flat_map(|kept| kept.files().iter().cloned());
     let covered: HashSet<PathBuf> =
         covered.chain(problems.iter().map(|problem| problem.file.clone())).collect();
-    let told: HashSet<(PathBuf, String)> =
+    let reported: HashSet<(PathBuf, String)> =
         problems.iter().map(|problem| (problem.file.clone(), problem.what.clone())).collect();
     for finding in std::mem::take(&mut loaded.findings) {
         let is_error = finding.severity == Severity::Error;
-        if told.contains(&(finding.file.clone(), finding.message.clone())) {
+        if reported.contains(&(finding.file.clone(), finding.message.clone())) {
             continue;
         }
         if !is_error || !(covered.contains(&finding.file) || is_in_folder(&finding.file)) {

@@ -43,7 +43,7 @@ fn load_twice(source: Source) -> Loaded {
 }
 
 /// Severity, reason and file name of each finding.
-fn said(loaded: &Loaded) -> Vec<(Severity, Reason, String)> {
+fn findings(loaded: &Loaded) -> Vec<(Severity, Reason, String)> {
     let name = |finding: &Finding| finding.file.file_name().unwrap().to_string_lossy().into_owned();
     loaded.findings.iter().map(|finding| (finding.severity, finding.reason, name(finding))).collect()
 }
@@ -77,7 +77,7 @@ fn one_file_with_chain_and_key_in_any_order() {
         leaf.pem() + &leaf.key_pem() + &middle.pem(),
     ] {
         let loaded = load_file(&folder.put("all.pem", content), None);
-        assert_eq!(said(&loaded), []);
+        assert_eq!(findings(&loaded), []);
         let certificate = &loaded.certificates[0];
         assert_eq!(certificate.chain(), [leaf.certificate.der().clone(), middle.certificate.der().clone()]);
         assert_eq!(certificate.dns_names(), ["a.example.org".into(), "*.b.example.org".into()]);
@@ -128,7 +128,7 @@ fn encrypted_keys_are_named_as_such() {
     folder.openssl("ec -in plain.key -aes128 -passout pass:x -out sec1.key");
     for name in ["pkcs8.key", "sec1.key"] {
         let loaded = load_file(&certificate, Some(&folder.at(name)));
-        assert_eq!(said(&loaded), [error(Reason::EncryptedKey, name)]);
+        assert_eq!(findings(&loaded), [error(Reason::EncryptedKey, name)]);
         assert!(loaded.findings[0].hint.as_ref().unwrap().contains("openssl pkey -in"));
         assert!(!loaded.may_be_half_written());
     }
@@ -141,12 +141,12 @@ fn weak_and_unusable_keys_are_refused_with_the_reason() {
     folder.openssl("ecparam -name secp256k1 -genkey -noout -out odd.key");
     folder.openssl("req -x509 -key odd.key -subj /CN=odd.example.org -out odd.crt");
     let loaded = load_file(&folder.at("weak.crt"), Some(&folder.at("weak.key")));
-    assert_eq!(said(&loaded), [error(Reason::WeakKey, "weak.key")]);
+    assert_eq!(findings(&loaded), [error(Reason::WeakKey, "weak.key")]);
     let loaded = load_file(&folder.at("odd.crt"), Some(&folder.at("odd.key")));
-    assert_eq!(said(&loaded), [error(Reason::BadKey, "odd.key")]);
+    assert_eq!(findings(&loaded), [error(Reason::BadKey, "odd.key")]);
     let loaded = load_folder(&folder);
-    assert!(said(&loaded).contains(&error(Reason::WeakKey, "weak.crt")), "{:?}", said(&loaded));
-    assert!(said(&loaded).contains(&error(Reason::BadKey, "odd.crt")));
+    assert!(findings(&loaded).contains(&error(Reason::WeakKey, "weak.crt")), "{:?}", findings(&loaded));
+    assert!(findings(&loaded).contains(&error(Reason::BadKey, "odd.crt")));
     assert!(loaded.findings.iter().any(|finding| finding.message.contains("1024 bits")));
 }
 
@@ -158,13 +158,13 @@ fn a_key_that_does_not_fit_is_an_error_that_waiting_may_cure() {
     let certificate = folder.put("a.crt", made.pem());
     let key = folder.put("a.key", other.key_pem());
     let loaded = load_file(&certificate, Some(&key));
-    assert_eq!(said(&loaded), [error(Reason::KeyDoesNotFit, "a.key")]);
+    assert_eq!(findings(&loaded), [error(Reason::KeyDoesNotFit, "a.key")]);
     assert!(loaded.may_be_half_written());
     assert!(loaded.findings[0].message.contains("a.crt"));
     let loaded = load_folder(&folder);
-    assert_eq!(said(&loaded), [error(Reason::KeyDoesNotFit, "a.key")]);
+    assert_eq!(findings(&loaded), [error(Reason::KeyDoesNotFit, "a.key")]);
     let loaded = load_file(&folder.put("b.pem", made.pem() + &other.key_pem()), None);
-    assert_eq!(said(&loaded), [error(Reason::KeyDoesNotFit, "b.pem")]);
+    assert_eq!(findings(&loaded), [error(Reason::KeyDoesNotFit, "b.pem")]);
 }
 
 #[test]
@@ -191,15 +191,15 @@ fn broken_files_are_named_with_what_is_broken() {
     ];
     for (name, content, reason) in cases {
         let loaded = load_file(&folder.put(name, content), Some(&key));
-        assert_eq!(said(&loaded), [error(*reason, name)]);
+        assert_eq!(findings(&loaded), [error(*reason, name)]);
     }
-    assert_eq!(said(&load_file(&certificate, None)), [error(Reason::NoKey, "good.crt")]);
-    assert_eq!(said(&load_file(&certificate, Some(&certificate))), [error(Reason::NoKey, "good.crt")]);
-    assert_eq!(said(&load_file(&folder.at("none"), Some(&key))), [error(Reason::Missing, "none")]);
-    assert_eq!(said(&load_file(&fifo, Some(&key))), [error(Reason::NotAFile, "fifo")]);
+    assert_eq!(findings(&load_file(&certificate, None)), [error(Reason::NoKey, "good.crt")]);
+    assert_eq!(findings(&load_file(&certificate, Some(&certificate))), [error(Reason::NoKey, "good.crt")]);
+    assert_eq!(findings(&load_file(&folder.at("none"), Some(&key))), [error(Reason::Missing, "none")]);
+    assert_eq!(findings(&load_file(&fifo, Some(&key))), [error(Reason::NotAFile, "fifo")]);
     let joined = made.pem().trim_end().to_owned() + &made.key_pem();
     let loaded = load_file(&folder.put("joined", joined), None);
-    assert_eq!(said(&loaded), [error(Reason::BadPem, "joined")]);
+    assert_eq!(findings(&loaded), [error(Reason::BadPem, "joined")]);
     assert!(loaded.findings[0].hint.as_ref().unwrap().contains("line break"));
 }
 
@@ -245,7 +245,7 @@ fn no_part_of_a_pair_is_taken_for_the_whole() {
     for end in (0..whole.trim_end().len()).step_by(7) {
         let loaded = load_file(&folder.put("a.pem", &whole.as_bytes()[..end]), None);
         assert!(loaded.certificates.is_empty(), "cut at {end}");
-        assert!(loaded.has_errors() && loaded.may_be_half_written(), "cut at {end}: {:?}", said(&loaded));
+        assert!(loaded.has_errors() && loaded.may_be_half_written(), "cut at {end}: {:?}", findings(&loaded));
     }
 }
 
@@ -255,7 +255,7 @@ fn dates_are_warnings_and_still_served() {
     let old = Maker::new(&["a.example.org"]).valid((2020, 1, 1), (2026, 10, 1)).self_signed();
     let new = Maker::new(&["a.example.org"]).valid((2026, 12, 1), (2027, 1, 1)).self_signed();
     let loaded = load_file(&folder.put("old.pem", old.both()), None);
-    assert_eq!(said(&loaded), [warning(Reason::Expired, "old.pem")]);
+    assert_eq!(findings(&loaded), [warning(Reason::Expired, "old.pem")]);
     assert!(
         loaded.findings[0].message.contains("31 days ago, on 2026-10-01"),
         "{}",
@@ -263,12 +263,12 @@ fn dates_are_warnings_and_still_served() {
     );
     assert_eq!(loaded.certificates.len(), 1);
     let loaded = load_file(&folder.put("new.pem", new.both()), None);
-    assert_eq!(said(&loaded), [warning(Reason::NotYetValid, "new.pem")]);
+    assert_eq!(findings(&loaded), [warning(Reason::NotYetValid, "new.pem")]);
     let root = Maker::authority("root").self_signed();
     let middle = Maker::authority("middle").valid((2020, 1, 1), (2026, 10, 1)).signed_by(&root);
     let leaf = Maker::new(&["a.example.org"]).signed_by(&middle);
     let loaded = load_file(&folder.put("chain.pem", leaf.both() + &middle.pem()), None);
-    assert_eq!(said(&loaded), [warning(Reason::Expired, "chain.pem")]);
+    assert_eq!(findings(&loaded), [warning(Reason::Expired, "chain.pem")]);
     assert!(loaded.findings[0].message.contains("intermediate"));
 }
 
@@ -283,35 +283,35 @@ fn chains_are_put_in_order_and_strangers_left_out() {
 
     let reversed = folder.put("reversed.pem", middle.pem() + &leaf.both());
     let loaded = load_file(&reversed, None);
-    assert_eq!(said(&loaded), [warning(Reason::ChainOrder, "reversed.pem")]);
+    assert_eq!(findings(&loaded), [warning(Reason::ChainOrder, "reversed.pem")]);
     assert_eq!(loaded.certificates[0].chain(), expected);
 
     let with_stranger = folder.put("stranger.pem", leaf.both() + &stranger.pem() + &middle.pem());
     let loaded = load_file(&with_stranger, None);
-    assert_eq!(said(&loaded), [warning(Reason::NotInChain, "stranger.pem")]);
+    assert_eq!(findings(&loaded), [warning(Reason::NotInChain, "stranger.pem")]);
     assert_eq!(loaded.certificates[0].chain(), expected);
 
     let with_root = folder.put("root.pem", leaf.both() + &middle.pem() + &root.pem());
     let loaded = load_file(&with_root, None);
-    assert_eq!(said(&loaded), [note(Reason::ChainNeedless, "root.pem")]);
+    assert_eq!(findings(&loaded), [note(Reason::ChainNeedless, "root.pem")]);
     assert_eq!(loaded.certificates[0].chain().len(), 3);
 }
 
 #[test]
-fn names_that_nobody_can_ask_for_are_said() {
+fn names_that_nobody_can_ask_for_are_reported() {
     let folder = Folder::new();
     folder.openssl("req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout a.key -subj /CN=www.example.org -days 36500 -out a.crt");
     // openssl dates from the machine's clock, whatever its time.
     let later = SystemTime::UNIX_EPOCH + Duration::from_secs(3_350_000_000);
     let source = Source::File { certificate: folder.at("a.crt"), key: Some(folder.at("a.key")), ocsp: None };
     let loaded = load(&[source], &Lists::default(), later);
-    let (severity, reason, _) = &said(&loaded)[0];
+    let (severity, reason, _) = &findings(&loaded)[0];
     assert_eq!((*severity, *reason), (Severity::Warning, Reason::NoNames));
     assert!(loaded.findings.iter().any(|finding| finding.message.contains("www.example.org")));
     assert_eq!(loaded.certificates[0].dns_names(), ["www.example.org".into()], "it is chosen for that name");
     let odd = Maker::new(&["f*.example.org", "good.example.org"]).self_signed();
     let loaded = load_file(&folder.put("odd.pem", odd.both()), None);
-    assert_eq!(said(&loaded), [warning(Reason::UnusableName, "odd.pem")]);
+    assert_eq!(findings(&loaded), [warning(Reason::UnusableName, "odd.pem")]);
     assert_eq!(loaded.certificates[0].dns_names(), ["good.example.org".into()]);
 }
 
@@ -320,11 +320,11 @@ fn a_key_that_others_can_read_is_a_warning_with_the_cure() {
     let folder = Folder::new();
     let made = Maker::new(&["a.example.org"]).self_signed();
     let path = folder.put("a.pem", made.both());
-    for (mode, who) in [(0o640, "its group"), (0o644, "everybody"), (0o602, "everybody")] {
+    for (mode, readers) in [(0o640, "its group"), (0o644, "everybody"), (0o602, "everybody")] {
         fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
         let loaded = load_file(&path, None);
-        assert_eq!(said(&loaded), [warning(Reason::Permissions, "a.pem")]);
-        assert!(loaded.findings[0].message.contains(who));
+        assert_eq!(findings(&loaded), [warning(Reason::Permissions, "a.pem")]);
+        assert!(loaded.findings[0].message.contains(readers));
         assert!(loaded.findings[0].message.contains(&format!("{mode:04o}")));
         assert_eq!(loaded.findings[0].hint, Some(format!("chmod 600 {}", path.display())));
     }
@@ -332,7 +332,7 @@ fn a_key_that_others_can_read_is_a_warning_with_the_cure() {
     let certificate = folder.put("a.crt", made.pem());
     fs::set_permissions(&certificate, fs::Permissions::from_mode(0o644)).unwrap();
     fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
-    assert_eq!(said(&load_file(&certificate, Some(&path))), []);
+    assert_eq!(findings(&load_file(&certificate, Some(&path))), []);
 }
 
 fn example(name: &str) -> Made {
@@ -350,7 +350,7 @@ fn a_folder_pairs_by_key_whatever_the_names() {
     folder.put("2.key", two.key_pem());
     folder.put("3", three.both());
     let loaded = load_folder(&folder);
-    assert_eq!(said(&loaded), []);
+    assert_eq!(findings(&loaded), []);
     assert_eq!(file_names(&loaded), [vec!["1.pem", "z.txt"], vec!["2.crt", "2.key"], vec!["3"]]);
 }
 
@@ -378,7 +378,7 @@ fn certbots_folder_serves_the_full_chain_once() {
         note(Reason::Duplicate, "cert.pem"),
         note(Reason::UnusedAuthority, "chain.pem"),
     ];
-    assert_eq!(said(&loaded), expected);
+    assert_eq!(findings(&loaded), expected);
 }
 
 /// The order of a PKCS#12 file has no meaning: what its key fits comes first, without a warning.
@@ -429,8 +429,8 @@ fn every_file_that_is_not_used_is_named_with_the_reason() {
     symlink(folder.at("nowhere"), folder.at("dangling.pem")).unwrap();
     let loaded = load_folder(&folder);
     assert_eq!(file_names(&loaded), [["again.pem"]]);
-    let mut said = said(&loaded);
-    said.sort_by(|a, b| a.2.cmp(&b.2));
+    let mut found = findings(&loaded);
+    found.sort_by(|a, b| a.2.cmp(&b.2));
     let expected = [
         note(Reason::Hidden, ".hidden.pem"),
         warning(Reason::BadPkcs12, "bundle.p12"),
@@ -446,7 +446,7 @@ fn every_file_that_is_not_used_is_named_with_the_reason() {
         note(Reason::Duplicate, "same.key"),
         note(Reason::Duplicate, "served.pem"),
     ];
-    assert_eq!(said, expected);
+    assert_eq!(found, expected);
 }
 
 #[test]
@@ -460,7 +460,7 @@ fn an_issuer_that_lies_beside_and_is_not_sent_is_pointed_at() {
     folder.put("a.ca", middle.pem());
     let loaded = load_folder(&folder);
     assert_eq!(
-        said(&loaded),
+        findings(&loaded),
         [warning(Reason::ChainIncomplete, "a.crt"), note(Reason::UnusedAuthority, "a.ca")]
     );
     assert!(loaded.findings[0].hint.as_ref().unwrap().starts_with("append it: cat"));
@@ -473,10 +473,10 @@ fn folders_that_give_nothing_are_errors() {
     assert_eq!(loaded.findings[0].reason, Reason::NoCertificate);
     assert!(loaded.has_errors());
     let loaded = load(&[Source::Folder(folder.at("none"))], &Lists::default(), now());
-    assert_eq!(said(&loaded), [error(Reason::Missing, "none")]);
+    assert_eq!(findings(&loaded), [error(Reason::Missing, "none")]);
     let file = folder.put("file", "");
     let loaded = load(&[Source::Folder(file)], &Lists::default(), now());
-    assert_eq!(said(&loaded), [error(Reason::NotAFile, "file")]);
+    assert_eq!(findings(&loaded), [error(Reason::NotAFile, "file")]);
 }
 
 #[test]
@@ -486,7 +486,7 @@ fn a_certificate_found_twice_is_served_once() {
     let file = Source::File { certificate: path, key: None, ocsp: None };
     let loaded = load(&[file.clone(), file, Source::Folder(folder.path().into())], &Lists::default(), now());
     assert_eq!(loaded.certificates.len(), 1);
-    assert_eq!(said(&loaded), [note(Reason::Duplicate, "a.pem"), note(Reason::Duplicate, "a.pem")]);
+    assert_eq!(findings(&loaded), [note(Reason::Duplicate, "a.pem"), note(Reason::Duplicate, "a.pem")]);
 }
 
 #[test]
@@ -557,7 +557,7 @@ fn a_pair_under_replacement_is_whole_or_an_error() {
             let loaded = load(&[Source::File { certificate, key, ocsp: None }], &Lists::default(), now());
             match loaded.certificates.first() {
                 Some(certificate) => certificate.certified().keys_match().unwrap(),
-                None => assert!(loaded.may_be_half_written(), "{:?}", said(&loaded)),
+                None => assert!(loaded.may_be_half_written(), "{:?}", findings(&loaded)),
             }
         }
         stop.store(true, Ordering::Relaxed);

@@ -23,8 +23,8 @@ pub(crate) struct TrustFile {
 }
 
 impl TrustFile {
-    /// Reads it; `wanted`: whose certificates it should hold.
-    pub(crate) fn read(file: &Path, wanted: &str) -> Self {
+    /// Reads it; `purpose`: whose certificates it should hold.
+    pub(crate) fn read(file: &Path, purpose: &str) -> Self {
         let mut folders = BTreeSet::new();
         watch(file, &mut folders);
         let content = read::whole_or_stamp(file, read::SIZE_LIMIT);
@@ -40,13 +40,13 @@ impl TrustFile {
             folders: folders.into_iter().collect(),
         };
         match content {
-            Ok(content) => read.take(&content.bytes, file, wanted),
+            Ok(content) => read.take(&content.bytes, file, purpose),
             Err((failure, _)) => read.findings.push(failed(file, &failure)),
         }
         read
     }
 
-    fn take(&mut self, bytes: &[u8], file: &Path, wanted: &str) {
+    fn take(&mut self, bytes: &[u8], file: &Path, purpose: &str) {
         let contents = Contents::of(bytes, file);
         self.findings = contents.findings;
         if let Some(not_pem) = contents.not_pem {
@@ -55,7 +55,7 @@ impl TrustFile {
             finding.hint = hint;
             self.findings.push(finding);
         } else if contents.certificates.is_empty() && self.is_usable() {
-            let message = format!("holds no certificate, expected those of {wanted}");
+            let message = format!("holds no certificate, expected those of {purpose}");
             no_certificate(&mut self.findings, Finding::error(Reason::NoCertificate, file, message));
         }
         self.has_key = !contents.keys.is_empty();

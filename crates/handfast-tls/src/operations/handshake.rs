@@ -187,7 +187,7 @@ impl Pair {
             return Err(broken("in-memory handshake: it is not of the kind that was asked for"));
         }
         if self.kind.exchange > 0 {
-            self.say(&mut talk.client, &mut talk.way)?;
+            self.append_data(&mut talk.client, &mut talk.way)?;
         }
         Ok(())
     }
@@ -200,7 +200,7 @@ impl Pair {
             return Err(broken("in-memory handshake: the server did not get what was sent"));
         }
         if self.kind.exchange > 0 {
-            self.say(server, &mut talk.way)?;
+            self.append_data(server, &mut talk.way)?;
         }
         Ok(())
     }
@@ -240,7 +240,7 @@ impl Pair {
     }
 
     /// Puts the data to exchange behind what is on its way.
-    fn say(&mut self, session: &mut impl Session, way: &mut Vec<u8>) -> Result<(), Failure> {
+    fn append_data(&mut self, session: &mut impl Session, way: &mut Vec<u8>) -> Result<(), Failure> {
         self.outgoing.clear();
         session.encrypt(&vec![b'x'; self.kind.exchange], &mut self.outgoing)?;
         way.extend_from_slice(self.outgoing.filled());

@@ -94,11 +94,11 @@ fn a_certificates_kind_is_read_without_its_key() {
     assert_eq!(certificate_kind(&folder.put("a.pem", made.pem())).unwrap(), KeyKind::EcdsaP384);
     assert_eq!(certificate_kind(&folder.put("b.pem", made.both())).unwrap(), KeyKind::EcdsaP384);
     let wrong = |name: &str, content: &[u8]| certificate_kind(&folder.put(name, content)).unwrap_err();
-    let told = |name: &str, content: &[u8]| wrong(name, content).to_string();
-    assert!(told("c", made.key_pem().as_bytes()).contains("holds no certificate"));
-    assert!(told("d", b"hello").contains("holds no PEM section"));
+    let message = |name: &str, content: &[u8]| wrong(name, content).to_string();
+    assert!(message("c", made.key_pem().as_bytes()).contains("holds no certificate"));
+    assert!(message("d", b"hello").contains("holds no PEM section"));
     assert!(wrong("e", made.certificate.der()).hint.unwrap().contains("openssl x509"));
-    assert!(told("f", &made.pem().as_bytes()[..60]).contains("cut short"));
+    assert!(message("f", &made.pem().as_bytes()[..60]).contains("cut short"));
     assert!(certificate_kind(&folder.at("g")).unwrap_err().to_string().contains("is not there"));
 }
 

@@ -52,7 +52,7 @@ fn what_other_programs_write_is_read() {
 }
 
 #[test]
-fn what_is_not_readable_says_why() {
+fn what_is_not_readable_reports_the_reason() {
     assert_eq!(read(PASSWORD).err(), Some(Fault::Password));
     assert_eq!(read(ROUNDS).err(), Some(Fault::TooMuchWork(decryption::WORK)));
     assert_eq!(read(&DEFAULT[..DEFAULT.len() - 1]).err(), Some(Fault::Damaged));

@@ -21,7 +21,7 @@ use rustls::{ContentType, Error, ProtocolVersion};
 
 /// Number of contexts that a thread may have before those that rest make room for one that is needed. Otherwise a crowd of clients that
 /// comes at once would have all of its contexts in the heap at one time, which keeps what it once had.
-const FEW: usize = 512;
+const MIN_CONTEXTS: usize = 512;
 
 /// Places that are looked at for those that rest; with one, a crowd would come faster than it is seen to rest.
 const LOOKS: usize = 4;
@@ -151,9 +151,9 @@ struct Contexts {
     free: Vec<usize>,
     held: usize,
     /// The place that was last looked at for room.
-    looked_for_room: usize,
+    last_room_place: usize,
     /// Position where the next sweep continues.
-    looked_at: usize,
+    next_sweep: usize,
     numbers: Numbers,
 }
 
@@ -172,8 +172,8 @@ impl Contexts {
             places: Vec::new(),
             free: Vec::new(),
             held: 0,
-            looked_for_room: 0,
-            looked_at: 0,
+            last_room_place: 0,
+            next_sweep: 0,
             numbers: Numbers::new(),
         }
     }
@@ -192,7 +192,7 @@ impl Contexts {
     }
 
     fn insert(&mut self, context: Context) -> usize {
-        if self.held >= FEW {
+        if self.held >= MIN_CONTEXTS {
             self.make_room();
         }
         let place = self.free.pop().unwrap_or_else(|| {
@@ -206,8 +206,8 @@ impl Contexts {
 
     fn make_room(&mut self) {
         for _ in 0..LOOKS {
-            self.looked_for_room = (self.looked_for_room + 1) % self.places.len();
-            self.take_if_unused_for(RESTS, self.looked_for_room);
+            self.last_room_place = (self.last_room_place + 1) % self.places.len();
+            self.take_if_unused_for(RESTS, self.last_room_place);
         }
     }
 
@@ -230,12 +230,12 @@ impl Contexts {
     }
 
     fn sweep(&mut self) -> bool {
-        let end = self.places.len().min(self.looked_at + AT_ONCE);
-        for number in self.looked_at..end {
+        let end = self.places.len().min(self.next_sweep + AT_ONCE);
+        for number in self.next_sweep..end {
             self.take_if_unused_for(GOES, number);
         }
         let is_over = end == self.places.len();
-        self.looked_at = if is_over { 0 } else { end };
+        self.next_sweep = if is_over { 0 } else { end };
         if is_over {
             self.shrink();
         }
@@ -245,7 +245,7 @@ impl Contexts {
     fn give_back(&mut self) {
         self.places.clear();
         self.free.clear();
-        (self.held, self.looked_for_room, self.looked_at) = (0, 0, 0);
+        (self.held, self.last_room_place, self.next_sweep) = (0, 0, 0);
     }
 
     /// Gives back the end of the table if nothing is there.

@@ -23,9 +23,9 @@ impl Policy {
     /// **Cost**: a few comparisons; allocates only for an objection. **Source**: RFC 9846 §4.3.1 (versions:
     /// protocol_version), RFC 9846 §4.2.2 (suites and groups: handshake_failure).
     pub fn objection(&self, hello: &ClientHello) -> Option<Objection> {
-        let speaks = |number, version| hello.offers_version(number) && self.versions.contains(&version);
-        let tls13 = speaks(registry::TLS_1_3, &TLS13);
-        if !tls13 && !speaks(registry::TLS_1_2, &TLS12) {
+        let is_shared = |number, version| hello.offers_version(number) && self.versions.contains(&version);
+        let tls13 = is_shared(registry::TLS_1_3, &TLS13);
+        if !tls13 && !is_shared(registry::TLS_1_2, &TLS12) {
             return Some(self.no_version(hello));
         }
         let version = if tls13 { &TLS13 } else { &TLS12 };
@@ -50,7 +50,7 @@ impl Policy {
             ));
         }
         // RFC 7250 §4.2; rustls would send its certificate all the same, which such a client refuses without a reason.
-        hello.wants_raw_key_only().then(|| Objection {
+        hello.accepts_raw_keys_only().then(|| Objection {
             alert: AlertDescription::UNSUPPORTED_CERTIFICATE,
             detail: "the client takes raw public keys only (RFC 7250), and there are X.509 certificates"
                 .to_owned(),
@@ -73,13 +73,15 @@ impl Policy {
 /// A list for people, bounded: a client may offer thousands. Values that only keep servers tolerant (RFC 8701) are left
 /// out, as they have no name.
 fn names(numbers: &[u16], name: fn(u16) -> Option<&'static str>) -> String {
-    const MOST: usize = 6;
+    const MAX_LISTED: usize = 6;
     // Signalling values stand among the suites and are none.
     let named = |number: &u16| name(*number).filter(|name| !name.ends_with("_SCSV"));
     let known: Vec<_> = numbers.iter().filter_map(named).collect();
     match known.len() {
         0 => "nothing known here".into(),
-        more if more > MOST => format!("{} and {} more", known[..MOST].join(", "), more - MOST),
+        more if more > MAX_LISTED => {
+            format!("{} and {} more", known[..MAX_LISTED].join(", "), more - MAX_LISTED)
+        }
         _ => known.join(", "),
     }
 }
@@ -138,10 +140,13 @@ mod tests {
     }
 
     #[test]
-    fn six_names_are_told_whole() {
+    fn six_names_are_reported_whole() {
         let six = [0x1301, 0x1302, 0x1303, 0xc02b, 0xc02c, 0xc02f];
-        let told = names(&six, registry::cipher_suite_name);
-        assert!(!told.contains(" more") && told.contains("TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"), "{told}");
+        let listed = names(&six, registry::cipher_suite_name);
+        assert!(
+            !listed.contains(" more") && listed.contains("TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"),
+            "{listed}"
+        );
         assert!(names(&[&six[..], &[0xc030]].concat(), registry::cipher_suite_name).contains(" more"));
     }
 

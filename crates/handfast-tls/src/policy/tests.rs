@@ -96,12 +96,12 @@ fn overrides_replace_lists_and_take_any_case() {
 }
 
 #[test]
-fn all_problems_are_said_at_once() {
+fn all_problems_are_reported_at_once() {
     let versions = list(&["1.1", "TLSv1.3"]);
     let suites = list(&["ECDHE-RSA-AES128-GCM-SHA256", "TLS_RSA_WITH_AES_128_CBC_SHA"]);
     let groups = list(&["P-256", "x25519", "X25519", "prime256v1"]);
     let problems = resolve("2025", Some(&versions), Some(&suites), Some(&groups)).unwrap_err();
-    let said: Vec<_> = problems
+    let messages: Vec<_> = problems
         .iter()
         .map(|problem| (problem.field, problem.index, problem.value.as_str(), problem.meant))
         .collect();
@@ -120,7 +120,7 @@ fn all_problems_are_said_at_once() {
         (Field::Groups, Some(2), "X25519", None),
         (Field::Groups, Some(3), "prime256v1", Some("secp256r1")),
     ];
-    assert_eq!(said, expected);
+    assert_eq!(messages, expected);
     assert_eq!(problems[1].allowed, ["1.3", "1.2"]);
     assert_eq!(
         problems[1].to_string(),
@@ -130,17 +130,23 @@ fn all_problems_are_said_at_once() {
 
 #[test]
 fn lists_that_leave_a_version_nothing_are_refused() {
-    let said = |problems: Vec<PolicyProblem>| {
+    let messages_of = |problems: Vec<PolicyProblem>| {
         problems.into_iter().map(|problem| (problem.field, problem.index, problem.what)).collect::<Vec<_>>()
     };
     let problems = resolve("2026-11", None, Some(&list(&["TLS_AES_128_GCM_SHA256"])), None).unwrap_err();
-    assert_eq!(said(problems), [(Field::Suites, None, "leave TLS 1.2, which is enabled, without any suite")]);
+    assert_eq!(
+        messages_of(problems),
+        [(Field::Suites, None, "leave TLS 1.2, which is enabled, without any suite")]
+    );
     let problems = resolve("2026-11", None, None, Some(&list(&["X25519MLKEM768"]))).unwrap_err();
     let what = "leave TLS 1.2, which is enabled, without any group that it can use";
-    assert_eq!(said(problems), [(Field::Groups, None, what)]);
+    assert_eq!(messages_of(problems), [(Field::Groups, None, what)]);
     let suites = list(&["TLS_AES_128_GCM_SHA256", "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"]);
     let problems = resolve("2026-11-modern", None, Some(&suites), None).unwrap_err();
-    assert_eq!(said(problems), [(Field::Suites, Some(1), "is a suite of a version that is not enabled")]);
+    assert_eq!(
+        messages_of(problems),
+        [(Field::Suites, Some(1), "is a suite of a version that is not enabled")]
+    );
     for empty in [
         resolve("2026-11", Some(&[]), None, None),
         resolve("2026-11", None, Some(&[]), None),

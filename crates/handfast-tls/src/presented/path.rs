@@ -170,7 +170,7 @@ impl<'a> Search<'a> {
         issuers.sort_by_key(|place| {
             let candidate = &self.candidates[*place].0;
             let key = match (head.issuer_key_identifier, candidate.key_identifier) {
-                (Some(wanted), Some(key)) if wanted == key => 0,
+                (Some(expected), Some(key)) if expected == key => 0,
                 (Some(_), Some(_)) => 2,
                 _ => 1,
             };
@@ -234,8 +234,8 @@ impl<'a> Search<'a> {
             Err(error) => self.refusal_of(&error, path, anchors),
         };
         // Keep the more specific reason: "unknown CA" does not help an operator.
-        let says_little = |refusal: &Refusal| matches!(refusal, Refusal::UnknownIssuer(_));
-        if self.refusal.as_ref().is_none_or(says_little) {
+        let is_vague = |refusal: &Refusal| matches!(refusal, Refusal::UnknownIssuer(_));
+        if self.refusal.as_ref().is_none_or(is_vague) {
             self.refusal = Some(refusal);
         }
         false

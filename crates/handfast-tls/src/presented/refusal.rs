@@ -78,7 +78,7 @@ pub(crate) enum Refusal {
     /// None of the rules that let clients in is for it; its names.
     NotAllowed(Box<str>),
     /// It is for other names.
-    WrongName { wanted: Box<str>, others: Vec<String> },
+    WrongName { expected: Box<str>, others: Vec<String> },
     /// Its key is none of those that are pinned.
     NotPinned { key: Pin },
     /// The signature in the handshake is not by its key.
@@ -244,7 +244,7 @@ impl fmt::Display for Refusal {
             }
             Self::ByRule(rule) => write!(f, "the rule refuse = {rule:?} is for it"),
             Self::NotAllowed(names) => write!(f, "none of the `allow` rules is for it: {names}"),
-            Self::WrongName { wanted, others } => wrong_name(f, wanted, others),
+            Self::WrongName { expected, others } => wrong_name(f, expected, others),
             Self::NotPinned { key } => {
                 write!(f, "its public key is {key}, which is none of the pinned ones")
             }
@@ -254,19 +254,19 @@ impl fmt::Display for Refusal {
     }
 }
 
-fn wrong_name(f: &mut fmt::Formatter<'_>, wanted: &str, others: &[String]) -> fmt::Result {
+fn wrong_name(f: &mut fmt::Formatter<'_>, requested: &str, others: &[String]) -> fmt::Result {
     if others.is_empty() {
         return write!(
             f,
-            "it has no alternative names (subjectAltName), expected {wanted:?} among them; its common name does not count"
+            "it has no alternative names (subjectAltName), expected {requested:?} among them; its common name does not count"
         );
     }
-    let told = others.iter().take(NAMES_LISTED).map(String::as_str).collect::<Vec<_>>().join(", ");
-    write!(f, "it is for {told}")?;
+    let listed = others.iter().take(NAMES_LISTED).map(String::as_str).collect::<Vec<_>>().join(", ");
+    write!(f, "it is for {listed}")?;
     if others.len() > NAMES_LISTED {
         write!(f, " and {} other names", others.len() - NAMES_LISTED)?;
     }
-    write!(f, "; expected {wanted:?}")
+    write!(f, "; expected {requested:?}")
 }
 
 impl Refusal {
@@ -308,7 +308,7 @@ impl Refusal {
             | E::MaximumPathDepthExceeded
             | E::MaximumSignatureChecksExceeded => Self::TooMuchWork,
             E::CertNotValidForName(context) => Self::WrongName {
-                wanted: context.expected.to_str().into(),
+                expected: context.expected.to_str().into(),
                 others: context.presented.iter().map(|name| bare(name)).collect(),
             },
             E::BadDer | E::BadDerTime | E::TrailingData(_) | E::SignatureAlgorithmMismatch => {

@@ -106,8 +106,8 @@ fn a_cross_signed_ca_is_found_whichever_way_is_trusted() {
         check(&trusted, &[own, &ended, &by_old, &by_new]).unwrap();
         check(&trusted, &[own, &by_new, &by_old, &ended]).unwrap();
     }
-    let said = check(&trusting(&[new.certificate.der()]), &[own, &ended]).unwrap_err().to_string();
-    assert_eq!(said, "a CA certificate above it expired on 2021-01-01 00:00:00 UTC");
+    let message = check(&trusting(&[new.certificate.der()]), &[own, &ended]).unwrap_err().to_string();
+    assert_eq!(message, "a CA certificate above it expired on 2021-01-01 00:00:00 UTC");
 }
 
 #[test]

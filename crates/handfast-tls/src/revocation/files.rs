@@ -41,9 +41,9 @@ struct OfFile {
 
 /// Lists that were read before: by the state before, or for another service of this one.
 #[derive(Clone, Debug, Default)]
-pub struct Known(Vec<Arc<OfFile>>);
+pub struct KnownLists(Vec<Arc<OfFile>>);
 
-impl Known {
+impl KnownLists {
     /// Adds what a rule was made of.
     pub fn add(&mut self, others: &Self) {
         // The last one that was read of a file is found first.
@@ -67,7 +67,7 @@ pub(crate) struct Read {
     /// Findings about files that are not used and whose old lists stay in force.
     pub(crate) left_out: Vec<Finding>,
     /// To be lent to the next reading.
-    pub(crate) known: Known,
+    pub(crate) known: KnownLists,
     pub(crate) files_read: Vec<(PathBuf, FileStamp)>,
     pub(crate) folders: BTreeSet<PathBuf>,
     /// Next time when the reports change, in seconds of Unix time: a list becomes late or expires.
@@ -86,7 +86,7 @@ pub(crate) fn read(
     sources: &[PathBuf],
     authorities: &[&Parsed],
     algorithms: WebPkiSupportedAlgorithms,
-    known: &Known,
+    known: &KnownLists,
     now: i64,
 ) -> Read {
     let checks = Checks::new(authorities, algorithms);
@@ -99,7 +99,7 @@ pub(crate) fn read(
         }
     }
     found.keep_newest();
-    found.say_times(now);
+    found.report_times(now);
     found
 }
 
@@ -132,7 +132,7 @@ impl<'a> Checks<'a> {
 }
 
 impl Read {
-    fn folder(&mut self, folder: &Path, checks: &Checks<'_>, known: &Known) {
+    fn folder(&mut self, folder: &Path, checks: &Checks<'_>, known: &KnownLists) {
         self.folders.insert(folder.to_path_buf());
         // Before the listing: a file added after it then makes the stamp differ.
         self.files_read.push((folder.to_path_buf(), FileStamp::of(folder)));
@@ -171,7 +171,7 @@ impl Read {
 
     /// The lists of a file that was in the folder and no longer is go on: it is being replaced, or was lost; and without
     /// them revoked clients would be let in, or all of them refused.
-    fn keep_removed(&mut self, folder: &Path, files: &[PathBuf], checks: &Checks<'_>, known: &Known) {
+    fn keep_removed(&mut self, folder: &Path, files: &[PathBuf], checks: &Checks<'_>, known: &KnownLists) {
         for before in &known.0 {
             let is_known = |file: &Path| self.known.0.iter().any(|known| known.file == file);
             if before.file.parent() != Some(folder) || files.contains(&before.file) || is_known(&before.file)
@@ -205,7 +205,7 @@ impl Read {
     }
 
     /// One file; `is_named`: in the configuration itself.
-    fn file(&mut self, file: &Path, is_named: bool, checks: &Checks<'_>, known: &Known) {
+    fn file(&mut self, file: &Path, is_named: bool, checks: &Checks<'_>, known: &KnownLists) {
         let stamp = FileStamp::of(file);
         let same = known.0.iter().find(|known| {
             known.file == file && known.stamp == stamp && known.authorities == checks.authorities
@@ -280,7 +280,7 @@ impl Read {
     }
 
     /// Reports problems with dates.
-    fn say_times(&mut self, now: i64) {
+    fn report_times(&mut self, now: i64) {
         for list in &self.lists {
             let holds = |known: &&Arc<OfFile>| known.lists.iter().any(|one| Arc::ptr_eq(one, list));
             let Some(file) = self.known.0.iter().find(holds).map(|known| known.file.clone()) else {
@@ -372,7 +372,7 @@ impl OfFile {
     fn take(&mut self, bytes: &[u8], is_named: bool, checks: &Checks<'_>) {
         let severity = if is_named { Severity::Error } else { Severity::Note };
         if bytes.is_empty() {
-            self.say(Finding::error(Reason::Empty, &self.file, "is empty, expected a revocation list"));
+            self.report(Finding::error(Reason::Empty, &self.file, "is empty, expected a revocation list"));
             return;
         }
         if bytes[0] == crate::der::SEQUENCE {
@@ -386,7 +386,7 @@ impl OfFile {
                     pem::Broken::NoEnd { .. } => Reason::Truncated,
                     _ => Reason::BadPem,
                 };
-                self.say(Finding::error(reason, &self.file, broken.to_string()));
+                self.report(Finding::error(reason, &self.file, broken.to_string()));
                 return;
             }
         };
@@ -398,7 +398,7 @@ impl OfFile {
                     section.line,
                     section.name()
                 );
-                self.say(Finding::note(Reason::UnusedSection, &self.file, message));
+                self.report(Finding::note(Reason::UnusedSection, &self.file, message));
                 continue;
             }
             is_list = true;
@@ -407,7 +407,7 @@ impl OfFile {
                 Some((SectionKind::Crl, der)) => self.list(&der, &place, is_named, checks),
                 _ => {
                     let message = format!("{place}the text of this revocation list is not base64");
-                    self.say(Finding::error(Reason::BadPem, &self.file, message));
+                    self.report(Finding::error(Reason::BadPem, &self.file, message));
                 }
             }
         }
@@ -445,7 +445,7 @@ impl OfFile {
         }
     }
 
-    fn say(&mut self, finding: Finding) {
+    fn report(&mut self, finding: Finding) {
         self.findings.push(finding);
     }
 }

@@ -233,10 +233,10 @@ impl List {
     #[cfg(test)]
     pub(super) fn comparisons(&self, serial: &[u8]) -> usize {
         let mut count = 0;
-        let wanted = key_of(serial).unwrap();
+        let key = key_of(serial).unwrap();
         let _ = self.serials.binary_search_by(|entry| {
             count += 1;
-            entry.cmp(&wanted)
+            entry.cmp(&key)
         });
         count
     }
@@ -360,7 +360,7 @@ fn scope_of(value: &[u8]) -> Result<Scope, Fault> {
 fn names_point(points: &[u8], point: &[u8]) -> bool {
     // fullName; a name relative to the issuer is compared as it is.
     let names = |content: &[u8]| Der(content).optional(0xa0).map(<[u8]>::to_vec);
-    let wanted = names(point);
+    let expected = names(point);
     let has = |mut all: Der<'_>, name: &[u8]| {
         while let Some(one) = next_whole(&mut all) {
             if one == name {
@@ -375,9 +375,9 @@ fn names_point(points: &[u8], point: &[u8]) -> bool {
         if content == point {
             return true;
         }
-        let (Some(wanted), Some(own)) = (&wanted, names(content)) else { continue };
-        let mut wanted = Der(wanted);
-        while let Some(name) = next_whole(&mut wanted) {
+        let (Some(name), Some(own)) = (&expected, names(content)) else { continue };
+        let mut expected = Der(name);
+        while let Some(name) = next_whole(&mut expected) {
             if has(Der(&own), name) {
                 return true;
             }

@@ -7,7 +7,9 @@ use rcgen::{KeyPair, SigningKey};
 use rustls_pki_types::CertificateDer;
 
 use super::*;
-use crate::client_certificates::{Demand, KnownLists, LoadedAuthorities, Wanted, load_all};
+use crate::client_certificates::{
+    ClientCertificateSettings, Demand, KnownLists, LoadedAuthorities, load_all,
+};
 use crate::finding::{Reason, Severity};
 use crate::testing::{Folder, Made, Maker, NOW};
 
@@ -123,9 +125,12 @@ impl Set {
 
     fn load(&mut self, sources: &[PathBuf], now: i64) -> LoadedAuthorities {
         let (ca, keys) = (self.folder.at("ca.pem"), Arc::default());
-        let wanted =
-            Wanted { lists: sources, lenience: self.lenience, ..Wanted::new(&ca, Demand::Require, &keys) };
-        let loaded = load_all(&wanted, &self.known, at(now));
+        let settings = ClientCertificateSettings {
+            lists: sources,
+            lenience: self.lenience,
+            ..ClientCertificateSettings::new(&ca, Demand::Require, &keys)
+        };
+        let loaded = load_all(&settings, &self.known, at(now));
         if let Some(rule) = &loaded.rule {
             self.known.add(rule.lists());
         }
@@ -137,7 +142,7 @@ impl Set {
     }
 }
 
-fn said(loaded: &LoadedAuthorities) -> Vec<(Severity, Reason)> {
+fn findings(loaded: &LoadedAuthorities) -> Vec<(Severity, Reason)> {
     loaded.findings.iter().map(|finding| (finding.severity, finding.reason)).collect()
 }
 
@@ -150,7 +155,7 @@ fn chain(made: &[&Made]) -> Vec<CertificateDer<'static>> {
 }
 
 /// Returns the check's result for a client.
-fn asked(loaded: &LoadedAuthorities, client: &[&Made], now: i64) -> Result<(), Refusal> {
+fn check_client(loaded: &LoadedAuthorities, client: &[&Made], now: i64) -> Result<(), Refusal> {
     let rule = loaded.rule.as_ref().unwrap_or_else(|| panic!("{}", words(loaded)));
     let answer = rule.check_again(&chain(client), at(now));
     answer.map_err(|_| crate::side_channels::take_refusal().expect("it is noted"))
@@ -170,9 +175,9 @@ fn those_on_the_list_are_refused_and_nobody_else() {
     for bytes in [der, pem.into_bytes()] {
         let source = set.put("list", bytes);
         let loaded = set.load(&[source], NOW);
-        assert_eq!(said(&loaded), []);
-        asked(&loaded, &[&good], NOW).unwrap();
-        let refusal = asked(&loaded, &[&bad], NOW).unwrap_err();
+        assert_eq!(findings(&loaded), []);
+        check_client(&loaded, &[&good], NOW).unwrap();
+        let refusal = check_client(&loaded, &[&bad], NOW).unwrap_err();
         assert_eq!(refusal, Refusal::Revoked { by: "CN=ca".into(), is_own: true });
         assert_eq!(refusal.to_string(), "it was revoked by \"CN=ca\"");
         assert_eq!(loaded.rule.unwrap().list_facts()[0].entries, 1);
@@ -200,19 +205,19 @@ fn a_ca_that_was_revoked_signs_for_nobody() {
     set.lenience.accept_missing = true;
     let source = set.put("root.crl", draft(&root, &[&middle]).der());
     let loaded = set.load(std::slice::from_ref(&source), NOW);
-    let refusal = asked(&loaded, &[&below, &middle], NOW).unwrap_err();
+    let refusal = check_client(&loaded, &[&below, &middle], NOW).unwrap_err();
     assert_eq!(refusal.to_string(), "a CA certificate above it was revoked by \"CN=root\"");
-    asked(&loaded, &[&beside, &other], NOW).unwrap();
+    check_client(&loaded, &[&beside, &other], NOW).unwrap();
     // In the file itself: it is trusted no more, and named.
     set.put("ca.pem", root.pem() + &middle.pem());
     let loaded = set.load(std::slice::from_ref(&source), NOW);
-    assert_eq!(said(&loaded), [(Severity::Warning, Reason::Revoked)]);
-    let refusal = asked(&loaded, &[&below, &middle], NOW).unwrap_err();
+    assert_eq!(findings(&loaded), [(Severity::Warning, Reason::Revoked)]);
+    let refusal = check_client(&loaded, &[&below, &middle], NOW).unwrap_err();
     assert_eq!(refusal.to_string(), "a CA certificate above it was revoked by \"CN=root\"");
-    asked(&loaded, &[&below], NOW).unwrap_err();
+    check_client(&loaded, &[&below], NOW).unwrap_err();
     // And where there is no other, no client would be accepted.
     set.put("ca.pem", middle.pem() + &root.pem());
-    asked(&set.load(&[source], NOW), &[&beside, &other], NOW).unwrap();
+    check_client(&set.load(&[source], NOW), &[&beside, &other], NOW).unwrap();
 }
 
 /// The list of an intermediate CA whose certificate clients send: it is believed when that certificate's own path is good.
@@ -225,27 +230,27 @@ fn the_list_of_a_ca_that_clients_send_is_used() {
     let mut set = Set::new(&[&root]);
     let source = [set.put("middle.crl", draft(&middle, &[&bad]).der())];
     let loaded = set.load(&source, NOW);
-    assert_eq!(said(&loaded)[0], (Severity::Warning, Reason::BadRevocationList));
+    assert_eq!(findings(&loaded)[0], (Severity::Warning, Reason::BadRevocationList));
     assert!(words(&loaded).contains("by \"CN=middle\", which is not among the CAs"), "{}", words(&loaded));
     for _ in 0..2 {
-        asked(&loaded, &[&good, &middle], NOW).unwrap();
-        let refusal = asked(&loaded, &[&bad, &middle], NOW).unwrap_err();
+        check_client(&loaded, &[&good, &middle], NOW).unwrap();
+        let refusal = check_client(&loaded, &[&bad, &middle], NOW).unwrap_err();
         assert_eq!(refusal, Refusal::Revoked { by: "CN=middle".into(), is_own: true });
     }
-    let expired = asked(&loaded, &[&good, &middle], NOW + 40 * DAY).unwrap_err();
+    let expired = check_client(&loaded, &[&good, &middle], NOW + 40 * DAY).unwrap_err();
     assert!(matches!(expired, Refusal::ListExpired { .. }), "{expired:?}");
     // A CA of the same name and another key: the list is not its own, so it has none.
     let namesake = Maker::authority("middle").signed_by(&root);
     let other = client(&namesake);
-    let refusal = asked(&loaded, &[&other, &namesake], NOW).unwrap_err();
+    let refusal = check_client(&loaded, &[&other, &namesake], NOW).unwrap_err();
     assert!(matches!(refusal, Refusal::NoList { .. }), "{refusal:?}");
-    asked(&loaded, &[&good, &middle], NOW).unwrap();
+    check_client(&loaded, &[&good, &middle], NOW).unwrap();
     // One that no trusted CA signed is refused before its list is looked at.
     let strange = Maker::authority("middle").signed_by(&strange_root);
-    asked(&loaded, &[&client(&strange), &strange], NOW).unwrap_err();
+    check_client(&loaded, &[&client(&strange), &strange], NOW).unwrap_err();
     // Signed by another key than the one of the CA that it names: it revokes no client, and admits none.
     let source = [set.put("forged.crl", draft(&middle, &[&good]).signed_by(&namesake.key))];
-    let refusal = asked(&set.load(&source, NOW), &[&good, &middle], NOW).unwrap_err();
+    let refusal = check_client(&set.load(&source, NOW), &[&good, &middle], NOW).unwrap_err();
     assert!(matches!(refusal, Refusal::NoList { .. }), "{refusal:?}");
 }
 
@@ -257,25 +262,25 @@ fn the_list_of_a_ca_that_clients_send_is_replaced_by_a_newer_one() {
     let mut set = Set::new(&[&root]);
     let source = [set.folder.at("lists")];
     let file = set.put("lists/1", Draft { from: NOW - 9 * DAY, ..draft(&middle, &[&one]) }.der());
-    asked(&set.load(&source, NOW), &[&one, &middle], NOW).unwrap_err();
+    check_client(&set.load(&source, NOW), &[&one, &middle], NOW).unwrap_err();
     set.put("lists/2", draft(&middle, &[&two]).der());
     let loaded = set.load(&source, NOW);
-    asked(&loaded, &[&one, &middle], NOW).unwrap();
-    asked(&loaded, &[&two, &middle], NOW).unwrap_err();
+    check_client(&loaded, &[&one, &middle], NOW).unwrap();
+    check_client(&loaded, &[&two, &middle], NOW).unwrap_err();
     std::fs::remove_file(file).unwrap();
     assert_eq!(set.load(&source, NOW).left_out, []);
     // A file that becomes broken leaves it in force.
     set.put("lists/2", b"-----BEGIN X509 CRL-----\nAAEC\n".as_slice());
     let loaded = set.load(&source, NOW);
     assert_eq!(loaded.left_out.len(), 1);
-    asked(&loaded, &[&two, &middle], NOW).unwrap_err();
+    check_client(&loaded, &[&two, &middle], NOW).unwrap_err();
     // Once its CA becomes a trusted one, the file is read again.
     set.put("lists/2", draft(&middle, &[&two]).der());
     set.put("ca.pem", root.pem() + &middle.pem());
     let loaded = set.load(&source, NOW);
-    assert_eq!(said(&loaded), []);
-    asked(&loaded, &[&two], NOW).unwrap_err();
-    asked(&loaded, &[&one], NOW).unwrap();
+    assert_eq!(findings(&loaded), []);
+    check_client(&loaded, &[&two], NOW).unwrap_err();
+    check_client(&loaded, &[&one], NOW).unwrap();
 }
 
 #[test]
@@ -286,22 +291,22 @@ fn only_the_ca_that_signed_the_client_needs_a_list() {
     let mut set = Set::new(&[&root, &middle]);
     let source = set.put("middle.crl", draft(&middle, &[]).der());
     let loaded = set.load(std::slice::from_ref(&source), NOW);
-    assert_eq!(said(&loaded), [], "the root signs no clients");
-    asked(&loaded, &[&own], NOW).unwrap();
-    asked(&loaded, &[&own, &middle], NOW).unwrap();
+    assert_eq!(findings(&loaded), [], "the root signs no clients");
+    check_client(&loaded, &[&own], NOW).unwrap();
+    check_client(&loaded, &[&own, &middle], NOW).unwrap();
     // Another CA without a list is named, and certificates that it signed are refused, unless the operator configures it
     // otherwise.
     let stranger = Maker::authority("without").self_signed();
     let other = client(&stranger);
     set.put("ca.pem", root.pem() + &middle.pem() + &stranger.pem());
     let loaded = set.load(std::slice::from_ref(&source), NOW);
-    assert_eq!(said(&loaded), [(Severity::Warning, Reason::NoRevocationList)]);
+    assert_eq!(findings(&loaded), [(Severity::Warning, Reason::NoRevocationList)]);
     assert!(words(&loaded).contains("\"CN=without\""), "{}", words(&loaded));
-    assert_eq!(asked(&loaded, &[&other], NOW), Err(Refusal::NoList { by: "CN=without".into() }));
+    assert_eq!(check_client(&loaded, &[&other], NOW), Err(Refusal::NoList { by: "CN=without".into() }));
     set.lenience.accept_missing = true;
     let loaded = set.load(&[source], NOW);
-    assert_eq!(said(&loaded), []);
-    asked(&loaded, &[&other], NOW).unwrap();
+    assert_eq!(findings(&loaded), []);
+    check_client(&loaded, &[&other], NOW).unwrap();
 }
 
 #[test]
@@ -311,18 +316,18 @@ fn a_list_is_late_then_expired_and_then_nobody_is_let_in() {
     let mut set = Set::new(&[&ca]);
     let source = [set.put("list", Draft { from: NOW, to: Some(NOW + 8 * DAY), ..draft(&ca, &[&bad]) }.der())];
     let loaded = set.load(&source, NOW);
-    assert_eq!(said(&loaded), []);
+    assert_eq!(findings(&loaded), []);
     // A quarter of eight days before the end; and once more when it is over.
     let rule = loaded.rule.as_ref().unwrap();
     assert_eq!(rule.attention_at(), Some(NOW + 6 * DAY + 1));
     let loaded = set.load(&source, NOW + 6 * DAY + 1);
-    assert_eq!(said(&loaded), [(Severity::Warning, Reason::Expired)]);
+    assert_eq!(findings(&loaded), [(Severity::Warning, Reason::Expired)]);
     assert!(words(&loaded).contains("the next one is not there"), "{}", words(&loaded));
     assert_eq!(loaded.rule.as_ref().unwrap().attention_at(), Some(NOW + 8 * DAY + 1));
-    asked(&loaded, &[&good], NOW + 8 * DAY).unwrap();
+    check_client(&loaded, &[&good], NOW + 8 * DAY).unwrap();
     // The rule that runs detects it automatically.
     let later = NOW + 8 * DAY + 1;
-    let refusal = asked(&loaded, &[&good], later).unwrap_err();
+    let refusal = check_client(&loaded, &[&good], later).unwrap_err();
     assert!(matches!(refusal, Refusal::ListExpired { .. }), "{refusal}");
     assert_eq!(
         refusal.to_string(),
@@ -330,13 +335,16 @@ fn a_list_is_late_then_expired_and_then_nobody_is_let_in() {
     );
     let loaded = set.load(&source, later);
     assert_eq!(
-        (said(&loaded), loaded.rule.as_ref().unwrap().attention_at()),
+        (findings(&loaded), loaded.rule.as_ref().unwrap().attention_at()),
         (vec![(Severity::Warning, Reason::Expired)], None)
     );
     set.lenience.accept_expired = true;
     let loaded = set.load(&source, later);
-    asked(&loaded, &[&good], later).unwrap();
-    assert!(matches!(asked(&loaded, &[&bad], later), Err(Refusal::Revoked { .. })), "what it says holds");
+    check_client(&loaded, &[&good], later).unwrap();
+    assert!(
+        matches!(check_client(&loaded, &[&bad], later), Err(Refusal::Revoked { .. })),
+        "what it says holds"
+    );
 }
 
 #[test]
@@ -348,15 +356,15 @@ fn of_several_lists_of_one_ca_the_newest_counts() {
     set.put("lists/new", draft(&ca, &[&two]).der());
     let source = [set.folder.at("lists")];
     let loaded = set.load(&source, NOW);
-    assert_eq!(said(&loaded), [(Severity::Note, Reason::Shadowed)]);
-    asked(&loaded, &[&one], NOW).unwrap();
-    asked(&loaded, &[&two], NOW).unwrap_err();
+    assert_eq!(findings(&loaded), [(Severity::Note, Reason::Shadowed)]);
+    check_client(&loaded, &[&one], NOW).unwrap();
+    check_client(&loaded, &[&two], NOW).unwrap_err();
     // Two names of one file, as `openssl rehash` makes them, are one list.
     std::fs::remove_file(set.folder.at("lists/old")).unwrap();
     std::os::unix::fs::symlink(set.folder.at("lists/new"), set.folder.at("lists/1234.r0")).unwrap();
     let mut set = Set { known: KnownLists::default(), ..set };
     let loaded = set.load(&source, NOW);
-    assert_eq!((said(&loaded), loaded.rule.unwrap().list_facts().len()), (vec![], 1));
+    assert_eq!((findings(&loaded), loaded.rule.unwrap().list_facts().len()), (vec![], 1));
 }
 
 /// Ways to be no list that can be used, and the word of each.
@@ -408,21 +416,21 @@ fn broken_lists_are_named_and_the_last_good_one_stays() {
         assert!(first.message.contains(word), "{what}: {first}");
         // After a good one that one goes on.
         set.put("list", draft(&ca, &[&bad]).der());
-        assert_eq!(said(&set.load(&source, NOW)), [], "{what}");
+        assert_eq!(findings(&set.load(&source, NOW)), [], "{what}");
         for _ in 0..3 {
             set.put("list", &bytes);
             let loaded = set.load(&source, NOW);
-            assert_eq!(said(&loaded), [], "{what}");
+            assert_eq!(findings(&loaded), [], "{what}");
             assert!(loaded.left_out[0].message.contains(word), "{what}: {:?}", loaded.left_out);
-            asked(&loaded, &[&good], NOW).unwrap();
-            assert!(matches!(asked(&loaded, &[&bad], NOW), Err(Refusal::Revoked { .. })), "{what}");
+            check_client(&loaded, &[&good], NOW).unwrap();
+            assert!(matches!(check_client(&loaded, &[&bad], NOW), Err(Refusal::Revoked { .. })), "{what}");
         }
         // And a newer one takes its place.
         set.put("list", Draft { from: NOW, ..draft(&ca, &[&good]) }.der());
         let loaded = set.load(&source, NOW);
-        assert_eq!((said(&loaded), loaded.left_out.len()), (vec![], 0), "{what}");
-        asked(&loaded, &[&bad], NOW).unwrap();
-        asked(&loaded, &[&good], NOW).unwrap_err();
+        assert_eq!((findings(&loaded), loaded.left_out.len()), (vec![], 0), "{what}");
+        check_client(&loaded, &[&bad], NOW).unwrap();
+        check_client(&loaded, &[&good], NOW).unwrap_err();
     }
 }
 
@@ -445,13 +453,13 @@ fn what_was_in_a_folder_goes_on_when_it_is_removed() {
     let mut set = Set::new(&[&ca]);
     let source = [set.folder.at("lists")];
     let file = set.put("lists/ca.crl", draft(&ca, &[&bad]).der());
-    assert_eq!(said(&set.load(&source, NOW)), []);
+    assert_eq!(findings(&set.load(&source, NOW)), []);
     std::fs::remove_file(&file).unwrap();
     for _ in 0..3 {
         let loaded = set.load(&source, NOW);
         assert_eq!(loaded.left_out[0].reason, Reason::Missing);
-        asked(&loaded, &[&good], NOW).unwrap();
-        asked(&loaded, &[&bad], NOW).unwrap_err();
+        check_client(&loaded, &[&good], NOW).unwrap();
+        check_client(&loaded, &[&bad], NOW).unwrap_err();
     }
     // Nor does a stranger's list, or none, in its place change which clients are accepted.
     let stranger = Maker::authority("stranger").self_signed();
@@ -459,14 +467,14 @@ fn what_was_in_a_folder_goes_on_when_it_is_removed() {
         set.put("lists/ca.crl", text);
         let loaded = set.load(&source, NOW);
         assert_eq!(loaded.left_out.len(), 1);
-        asked(&loaded, &[&good], NOW).unwrap();
-        asked(&loaded, &[&bad], NOW).unwrap_err();
+        check_client(&loaded, &[&good], NOW).unwrap();
+        check_client(&loaded, &[&bad], NOW).unwrap_err();
     }
     std::fs::remove_file(&file).unwrap();
     // Under another name it is the same list.
     set.put("lists/other.crl", draft(&ca, &[&bad]).der());
     let loaded = set.load(&source, NOW);
-    assert_eq!((said(&loaded), loaded.left_out.len()), (vec![], 0));
+    assert_eq!((findings(&loaded), loaded.left_out.len()), (vec![], 0));
 }
 
 #[test]
@@ -486,9 +494,9 @@ fn a_list_about_some_certificates_decides_about_those_alone() {
         let mut set = Set::new(&[&ca]);
         let source = set.put("list", scope(field).der());
         let loaded = set.load(&[source], NOW);
-        assert_eq!(asked(&loaded, &[&good], NOW).is_ok(), is_about);
+        assert_eq!(check_client(&loaded, &[&good], NOW).is_ok(), is_about);
         assert!(
-            matches!(asked(&loaded, &[&bad], NOW), Err(Refusal::Revoked { .. })),
+            matches!(check_client(&loaded, &[&bad], NOW), Err(Refusal::Revoked { .. })),
             "what it names is revoked"
         );
     }
@@ -543,7 +551,7 @@ fn a_million_entries_are_an_index() {
     let loaded = set.load(&source, NOW);
     assert_eq!(loaded.rule.as_ref().unwrap().list_facts()[0].entries, 1_000_000);
     let own = client(&ca);
-    asked(&loaded, &[&own], NOW).unwrap();
+    check_client(&loaded, &[&own], NOW).unwrap();
     // A file that has not changed is not read again: it is the same memory.
     let again = set.load(&source, NOW).rule.unwrap();
     assert!(again.has_same_lists(loaded.rule.as_ref().unwrap()));

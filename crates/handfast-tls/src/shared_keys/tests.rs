@@ -27,11 +27,14 @@ fn warned(of: &[&[&str]]) -> Vec<String> {
 
 #[test]
 fn a_key_for_unrelated_names_is_warned_of() {
-    let said = warned(&[&["a.example.org"], &["www.example.com", "example.com"]]);
+    let message = warned(&[&["a.example.org"], &["www.example.com", "example.com"]]);
     let words = "1.pem: the certificate of www.example.com has the same key as that of a.example.org in 0.pem: an attacker";
-    assert!(said.len() == 1 && said[0].starts_with(words), "{said:?}");
-    let said = warned(&[&["a.example.org"], &["b.example.com"], &["c.example.net"]]);
-    assert!(said.len() == 1 && said[0].contains("and so have 1 more that are unrelated"), "{said:?}");
+    assert!(message.len() == 1 && message[0].starts_with(words), "{message:?}");
+    let message = warned(&[&["a.example.org"], &["b.example.com"], &["c.example.net"]]);
+    assert!(
+        message.len() == 1 && message[0].contains("and so have 1 more that are unrelated"),
+        "{message:?}"
+    );
     assert_eq!(warned(&[&["a.co.uk"], &["b.co.uk"]]).len(), 1);
     assert_eq!(warned(&[&["10.0.0.1"], &["10.0.0.2"]]).len(), 1);
     assert_eq!(warned(&[&["10.0.0.1"], &[]]).len(), 1);

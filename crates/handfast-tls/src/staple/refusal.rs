@@ -8,7 +8,7 @@ use crate::unix_time::date;
 
 /// Bytes that a response may have: one by a responder with an ML-DSA-87 key and its certificate has 15 KiB, and every
 /// handshake of a client that asks carries it.
-pub(super) const LARGEST: usize = 32 << 10;
+pub(super) const MAX_RESPONSE_BYTES: usize = 32 << 10;
 
 /// Reason why a response is not stapled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,7 +39,7 @@ impl fmt::Display for StapleError {
         match self {
             Self::Malformed => f.write_str("is not an OCSP response, expected one in DER or PEM"),
             Self::TooLarge(bytes) => {
-                write!(f, "has {bytes} bytes, expected an OCSP response of at most {LARGEST}")
+                write!(f, "has {bytes} bytes, expected an OCSP response of at most {MAX_RESPONSE_BYTES}")
             }
             Self::Unsuccessful(status) => {
                 let word = match status {

@@ -12,7 +12,7 @@ use crate::der::{Der, ENUMERATED, GENERALIZED_TIME, INTEGER, OBJECT_IDENTIFIER, 
 /// id-pkix-ocsp-basic, 1.3.6.1.5.5.7.48.1.1.
 const BASIC: &[u8] = &[0x2b, 6, 1, 5, 5, 7, 0x30, 1, 1];
 /// Certificates that one response may be about, and that may come with it. One is usual.
-const MOST: usize = 64;
+const MAX_CERTIFICATES: usize = 64;
 
 /// A basic OCSP response.
 #[derive(Debug)]
@@ -85,7 +85,7 @@ fn basic(bytes: &[u8]) -> Option<Response<'_>> {
         let mut list = Der(Der(list).expect(SEQUENCE)?);
         while !list.0.is_empty() {
             certificates.push(list.whole(SEQUENCE)?);
-            (certificates.len() <= MOST).then_some(())?;
+            (certificates.len() <= MAX_CERTIFICATES).then_some(())?;
         }
     }
     let mut data = Der(Der(signed).expect(SEQUENCE)?);
@@ -96,7 +96,7 @@ fn basic(bytes: &[u8]) -> Option<Response<'_>> {
     let mut singles = Vec::new();
     while !list.0.is_empty() {
         singles.push(single(list.expect(SEQUENCE)?)?);
-        (singles.len() <= MOST).then_some(())?;
+        (singles.len() <= MAX_CERTIFICATES).then_some(())?;
     }
     (whole.0.is_empty() && basic.0.is_empty()).then_some(())?;
     Some(Response { signed, algorithm, signature, singles, certificates })

@@ -62,7 +62,7 @@ fn without_nextupdate_it_is_good_for_a_day() {
 const CLOCK_SLACK: i64 = 300;
 
 #[test]
-fn each_way_to_be_wrong_is_told_apart() {
+fn each_way_to_be_wrong_is_distinguished() {
     let cases = [
         ("expired", StapleError::Expired(1_609_459_200)),
         ("not yet", StapleError::NotYet(3_786_912_000)),
@@ -114,8 +114,8 @@ fn der_and_pem_are_the_same_and_nothing_else_is_taken() {
         );
     }
     let limit = |length: usize| read(&vec![0x30; length], &chain, NOW).err();
-    assert_eq!(limit(LARGEST), Some(StapleError::Malformed));
-    assert_eq!(limit(LARGEST + 1), Some(StapleError::TooLarge(LARGEST + 1)));
+    assert_eq!(limit(MAX_RESPONSE_BYTES), Some(StapleError::Malformed));
+    assert_eq!(limit(MAX_RESPONSE_BYTES + 1), Some(StapleError::TooLarge(MAX_RESPONSE_BYTES + 1)));
     let other = response("good").replace("OCSP RESPONSE", "CERTIFICATE");
     assert_eq!(read(other.as_bytes(), &chain, NOW).err(), Some(StapleError::Malformed), "another label");
     let hint = StapleError::Malformed.finding(std::path::Path::new("a.ocsp")).hint;
@@ -174,7 +174,7 @@ proptest::proptest! {
 fn a_responders_refusal_is_named() {
     let names = ["malformedRequest", "internalError", "tryLater", "not known", "sigRequired", "unauthorized"];
     for (status, name) in (1..).zip(names) {
-        let said = StapleError::Unsuccessful(status).to_string();
-        assert!(said.contains(&format!("({status}, ")) && said.contains(name), "{said}");
+        let message = StapleError::Unsuccessful(status).to_string();
+        assert!(message.contains(&format!("({status}, ")) && message.contains(name), "{message}");
     }
 }

@@ -68,7 +68,7 @@ fn an_exact_name_wins_over_a_wildcard_and_a_wildcard_is_one_label() {
     ];
     for (name, file) in expected {
         assert_eq!(chosen(&store, name).as_deref(), file, "{name:?}");
-        assert_eq!(store.knows(Some(name)), file.is_some(), "{name:?}");
+        assert_eq!(store.has_name(Some(name)), file.is_some(), "{name:?}");
     }
 }
 
@@ -116,7 +116,7 @@ fn unknown_names_get_the_first_or_nothing() {
     assert!(!Resolver::new(store, UnknownName::First).refuses(unknown));
 
     let (empty, _) = CertificateStore::new(Vec::new(), NOW);
-    assert!(!empty.knows(None));
+    assert!(!empty.has_name(None));
     assert!(matches!(empty.select(None, ECDSA, UnknownName::First), Selection::UnknownName));
 }
 
@@ -127,9 +127,9 @@ fn of_the_same_name_and_kind_the_last_to_expire_wins_and_the_other_is_named() {
     for order in [vec![short.clone(), long.clone()], vec![long.clone(), short.clone()]] {
         let (store, findings) = CertificateStore::new(order, NOW);
         assert_eq!(chosen(&store, "a.example.org").as_deref(), Some("long"));
-        let said: Vec<_> =
+        let found: Vec<_> =
             findings.iter().map(|finding| (finding.reason, finding.file.display().to_string())).collect();
-        assert_eq!(said, [(Reason::Shadowed, "short".to_owned())]);
+        assert_eq!(found, [(Reason::Shadowed, "short".to_owned())]);
         assert!(findings[0].message.contains("long"));
     }
     // One with a name that no other has is still needed, and so is one of another kind.
@@ -274,8 +274,8 @@ mod with_rustls {
         for version in [&rustls::version::TLS12, &rustls::version::TLS13] {
             let (store, _) = CertificateStore::new(vec![of(&["a.example.org"])], NOW);
             let resolver = Resolver::new(store.into(), UnknownName::First);
-            let told = shake(resolver, "a.example.org", RSA_ONLY, version).unwrap_err();
-            assert_eq!(told, rustls::Error::AlertReceived(rustls::AlertDescription::HandshakeFailure));
+            let error = shake(resolver, "a.example.org", RSA_ONLY, version).unwrap_err();
+            assert_eq!(error, rustls::Error::AlertReceived(rustls::AlertDescription::HandshakeFailure));
         }
     }
 
@@ -285,8 +285,8 @@ mod with_rustls {
     fn rustls_still_has_no_alert_for_unknown_names() {
         let (store, _) = CertificateStore::new(vec![of(&["a.example.org"])], NOW);
         let resolver = Resolver::new(store.into(), UnknownName::Refuse);
-        let told = shake(resolver, "x.example.org", ECDSA, &rustls::version::TLS13).unwrap_err();
-        assert_eq!(told, rustls::Error::AlertReceived(rustls::AlertDescription::AccessDenied));
+        let error = shake(resolver, "x.example.org", ECDSA, &rustls::version::TLS13).unwrap_err();
+        assert_eq!(error, rustls::Error::AlertReceived(rustls::AlertDescription::AccessDenied));
         assert!(last_selection().is_none());
     }
 }
@@ -308,6 +308,6 @@ proptest! {
     ) {
         let names: Vec<&str> = patterns.iter().map(String::as_str).collect();
         let store = store(&[&of(&names)]);
-        prop_assert_eq!(store.knows(Some(&name)), patterns.iter().any(|pattern| matches(pattern, &name)));
+        prop_assert_eq!(store.has_name(Some(&name)), patterns.iter().any(|pattern| matches(pattern, &name)));
     }
 }

@@ -116,8 +116,8 @@ impl KeyFile {
         Ok(())
     }
 
-    /// Takes the lock; `None` when another process has it and `may_wait` is false.
-    pub(super) fn lock(&self, may_wait: bool) -> Result<Option<Lock>, Error> {
+    /// Takes the lock; `None` when another process has it and `can_wait` is false.
+    pub(super) fn lock(&self, can_wait: bool) -> Result<Option<Lock>, Error> {
         let path = self.beside(".lock");
         let mut options = OpenOptions::new();
         let file = open_own(&path, options.write(true).create(true).truncate(false).mode(0o600));
@@ -129,7 +129,7 @@ impl KeyFile {
         for _ in 0..LOCK_TRIES {
             match file.try_lock() {
                 Ok(()) => return Ok(Some(Lock(file))),
-                Err(TryLockError::WouldBlock) if !may_wait => return Ok(None),
+                Err(TryLockError::WouldBlock) if !can_wait => return Ok(None),
                 Err(TryLockError::WouldBlock) => pause(),
                 // The last rename wins, which is good enough: see the head of this file.
                 Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => {

@@ -14,7 +14,7 @@ use super::{Keeping, KeyText, TicketKeys, TicketSettings, file, shared_ahead, un
 use crate::Error;
 
 /// Keys that are kept at most, whatever the settings; of more, the newest. As text they find room in one message.
-const MOST: u64 = 4_096;
+const MAX_KEYS: u64 = 4_096;
 /// Time for which a machine that has just started waits for the keys of others. **Units**: seconds.
 const ASKING: u64 = 3;
 
@@ -35,8 +35,8 @@ impl TicketKeys {
     ///
     /// **Errors**: [`Error::Random`].
     pub fn shared(given: Option<&KeyText>, now: SystemTime, settings: TicketSettings) -> Result<Self, Error> {
-        let asks_until = unix(now).saturating_add(ASKING);
-        let mut made = Self::start(Keeping::Fleet { patience: 0, asks_until }, unix(now), settings)?;
+        let requests_until = unix(now).saturating_add(ASKING);
+        let mut made = Self::start(Keeping::Fleet { delay: 0, requests_until }, unix(now), settings)?;
         made.draw_patience();
         if let Some(text) = given {
             made.merge(text, now);
@@ -83,8 +83,8 @@ impl TicketKeys {
 
     /// Forgets every key, and begins as at a start.
     pub fn forget(&mut self, now: SystemTime) {
-        if let Keeping::Fleet { asks_until, .. } = &mut self.keeping {
-            *asks_until = unix(now).saturating_add(ASKING);
+        if let Keeping::Fleet { requests_until, .. } = &mut self.keeping {
+            *requests_until = unix(now).saturating_add(ASKING);
             self.keys.clear();
         }
     }
@@ -99,13 +99,13 @@ impl TicketKeys {
     /// Keys that are kept: four times those of one lifetime, since parts of a fleet and machines that start make some at the same time.
     fn most(&self) -> usize {
         let in_a_lifetime = self.settings.lifetime.as_secs() / self.settings.rotate_seconds();
-        in_a_lifetime.saturating_mul(4).saturating_add(16).min(MOST) as usize
+        in_a_lifetime.saturating_mul(4).saturating_add(16).min(MAX_KEYS) as usize
     }
 
     /// Returns true if keys of other machines may still arrive for the start.
     pub(super) fn is_asking(&self, now: u64) -> bool {
         match self.keeping {
-            Keeping::Fleet { asks_until, .. } => self.keys.is_empty() && now < asks_until,
+            Keeping::Fleet { requests_until, .. } => self.keys.is_empty() && now < requests_until,
             Keeping::Alone | Keeping::File(_) => false,
         }
     }
@@ -113,11 +113,11 @@ impl TicketKeys {
     /// Draws how long this machine waits for the next key to be made by another one.
     pub(super) fn draw_patience(&mut self) {
         let half = shared_ahead(&self.settings) / 2;
-        if let Keeping::Fleet { patience, .. } = &mut self.keeping {
+        if let Keeping::Fleet { delay, .. } = &mut self.keeping {
             let mut bytes = [0; 8];
             // Without a generator no key is made either.
             let _ = rand::fill(&mut bytes);
-            *patience = u64::from_le_bytes(bytes) % (half + 1);
+            *delay = u64::from_le_bytes(bytes) % (half + 1);
         }
     }
 }

@@ -156,15 +156,15 @@ fn keys_rotate_with_overlap_and_end() {
 }
 
 #[test]
-fn a_ticketer_keeps_its_set_until_it_is_told() {
+fn a_ticketer_keeps_its_set_until_it_is_notified() {
     let mut keys = random();
-    let told = ticketer(&keys, b"p");
-    let first = told.encrypt(b"state").unwrap();
+    let ticket = ticketer(&keys, b"p");
+    let first = ticket.encrypt(b"state").unwrap();
     let set = keys.refresh(at(8 * HOUR)).unwrap().unwrap();
-    assert_eq!(told.encrypt(b"state").unwrap()[..NAME_LENGTH], first[..NAME_LENGTH]);
-    told.update(set);
-    assert_ne!(told.encrypt(b"state").unwrap()[..NAME_LENGTH], first[..NAME_LENGTH]);
-    assert_eq!(told.decrypt(&first).unwrap(), b"state");
+    assert_eq!(ticket.encrypt(b"state").unwrap()[..NAME_LENGTH], first[..NAME_LENGTH]);
+    ticket.update(set);
+    assert_ne!(ticket.encrypt(b"state").unwrap()[..NAME_LENGTH], first[..NAME_LENGTH]);
+    assert_eq!(ticket.decrypt(&first).unwrap(), b"state");
 }
 
 #[test]
@@ -353,8 +353,8 @@ fn a_broken_file_is_refused_with_its_line() {
     ];
     for (content, expected) in cases {
         folder.put("tickets", content);
-        let said = refused(&path);
-        assert!(said.contains(expected), "expected {expected:?} in {said:?}");
+        let message = refused(&path);
+        assert!(message.contains(expected), "expected {expected:?} in {message:?}");
     }
     folder.put("tickets", b"\xff\xff");
     assert!(refused(&path).contains("is not text"));

@@ -8,7 +8,7 @@ use aws_lc_rs::digest::{Context, SHA256};
 pub(super) type Entry = [u8; 10];
 
 /// Entries of one list: half a gigabyte of memory. All of Debian's keys of one size and kind are 294,912.
-pub(super) const ENTRIES_MOST: usize = 50_000_000;
+pub(super) const MAX_ENTRIES: usize = 50_000_000;
 
 /// Entries of both kinds, sorted, each once.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -67,6 +67,6 @@ impl Broken {
     }
 
     pub(super) fn too_many() -> Self {
-        Self::problem(format!("holds more than {ENTRIES_MOST} entries"), "")
+        Self::problem(format!("holds more than {MAX_ENTRIES} entries"), "")
     }
 }

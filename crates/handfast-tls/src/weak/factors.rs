@@ -13,9 +13,9 @@ use num_bigint::BigUint;
 use super::PublicKey;
 
 /// Different keys that are compared; 1,000 of 2,048 bits take about a second.
-const MOST: usize = 1_000;
+const MAX_KEYS: usize = 1_000;
 /// Bits of a modulus that is looked into.
-const BITS_MOST: usize = 16_384;
+const MAX_MODULUS_BITS: usize = 16_384;
 
 /// Pairs of places in `infos` (SubjectPublicKeyInfo in DER) whose RSA keys differ and share a factor; each place is in at most one.
 ///
@@ -26,7 +26,7 @@ pub(crate) fn shared_factors(infos: &[&[u8]]) -> Result<Vec<(usize, usize)>, usi
     let mut moduli: BTreeMap<BigUint, usize> = BTreeMap::new();
     for (place, info) in infos.iter().enumerate() {
         if let Some(PublicKey::Rsa { modulus, .. }) = PublicKey::from_info(info)
-            && modulus.len() * 8 <= BITS_MOST + 8
+            && modulus.len() * 8 <= MAX_MODULUS_BITS + 8
         {
             let number = BigUint::from_bytes_be(modulus);
             // Small and even ones are weak for another reason, and 0 cannot be divided by.
@@ -35,7 +35,7 @@ pub(crate) fn shared_factors(infos: &[&[u8]]) -> Result<Vec<(usize, usize)>, usi
             }
         }
     }
-    if moduli.len() > MOST {
+    if moduli.len() > MAX_KEYS {
         return Err(moduli.len());
     }
     let product: BigUint = moduli.keys().product();
@@ -86,10 +86,10 @@ mod tests {
         assert_eq!(shared_factors(&infos), Ok(vec![(0, 2)]), "the fourth is the first once more");
         assert_eq!(shared_factors(&infos[..2]), Ok(vec![]));
         assert_eq!(shared_factors(&[]), Ok(vec![]));
-        let many: Vec<Vec<u8>> = (0..=MOST)
+        let many: Vec<Vec<u8>> = (0..=MAX_KEYS)
             .map(|number| info(&((BigUint::from(number) << 70_u32) + 1_u8 + (BigUint::from(1_u8) << 65_u32))))
             .collect();
         let many: Vec<&[u8]> = many.iter().map(Vec::as_slice).collect();
-        assert_eq!(shared_factors(&many), Err(MOST + 1));
+        assert_eq!(shared_factors(&many), Err(MAX_KEYS + 1));
     }
 }

@@ -91,8 +91,8 @@ pub fn load(files: &[PathBuf], before: Option<&Arc<Lists>>) -> LoadedLists {
                     lists.push(Arc::new(List { file: file.as_path().into(), stamp, entries }))
                 }
                 Err(finding) => {
-                    let told = if known.is_some() { &mut loaded.kept } else { &mut loaded.findings };
-                    told.push(finding);
+                    let target = if known.is_some() { &mut loaded.kept } else { &mut loaded.findings };
+                    target.push(finding);
                     lists.extend(known.cloned());
                 }
             },
@@ -147,8 +147,8 @@ impl Lists {
             return None;
         }
         let (sha256, blacklist) = (key.sha256(), key.openssl_blacklist());
-        let has = |entries: &[Entry], wanted: &Option<Entry>| {
-            wanted.as_ref().is_some_and(|wanted| entries.binary_search(wanted).is_ok())
+        let has = |entries: &[Entry], entry: &Option<Entry>| {
+            entry.as_ref().is_some_and(|entry| entries.binary_search(entry).is_ok())
         };
         let found = self
             .lists

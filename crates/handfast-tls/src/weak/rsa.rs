@@ -10,7 +10,7 @@ use super::{EXPONENT_BITS, RSA_BITS, Weakness, roca};
 use crate::der::bits;
 
 /// Bits of a modulus that is looked into. OpenSSL verifies with 16,384 at most, aws-lc with 8,192.
-const BITS_MOST: usize = 16_384;
+const MAX_MODULUS_BITS: usize = 16_384;
 /// Prime factors below this are looked for in every key. 752 is what SP 800-89 asks for; more costs little.
 const FACTORS_BELOW: usize = 1 << 16;
 /// The same where each key may take a millisecond.
@@ -35,7 +35,7 @@ pub(super) fn weaknesses(modulus: &[u8], exponent: &[u8], thorough: bool) -> Vec
         bits if bits > EXPONENT_BITS => found.push(Weakness::ExponentLong { bits }),
         _ => {}
     }
-    if size > BITS_MOST || size == 0 {
+    if size > MAX_MODULUS_BITS || size == 0 {
         return found;
     }
     let number = BigUint::from_bytes_be(modulus);

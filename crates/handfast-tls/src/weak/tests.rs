@@ -270,8 +270,8 @@ fn a_peer_with_a_weak_key_is_refused_with_the_weakness() {
         ("roca-2048", "its key has the fingerprint of ROCA (CVE-2017-15361): a broken generator"),
     ] {
         for above in [None, Some("itself")] {
-            let said = presented(Some(name), above, &none).unwrap_err();
-            assert!(said.starts_with(words), "{said}");
+            let message = presented(Some(name), above, &none).unwrap_err();
+            assert!(message.starts_with(words), "{message}");
         }
     }
 }
@@ -283,9 +283,9 @@ fn a_peer_with_a_listed_key_is_refused_with_the_list() {
     let loaded = load(std::slice::from_ref(&file), None);
     assert_eq!(loaded.findings, []);
     presented(Some("good-2048"), None, &loaded.lists).unwrap();
-    let said = presented(Some("debian-2048-a"), None, &loaded.lists).unwrap_err();
+    let message = presented(Some("debian-2048-a"), None, &loaded.lists).unwrap_err();
     let words = format!("its key is on the list of known keys {}: its private key is known", file.display());
-    assert!(said.starts_with(&words), "{said}");
+    assert!(message.starts_with(&words), "{message}");
 }
 
 #[test]

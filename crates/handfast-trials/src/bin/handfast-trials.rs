@@ -13,8 +13,8 @@ use handfast_lab::namespace::{Place, enter};
 use handfast_text::duration;
 use handfast_text::suggest::did_you_mean_or_all;
 use handfast_trials::{
-    Experiment, HANDFAST, Mode, Report, SUBJECTS, Subject, Wanted, explained, known, list, markdown, named,
-    page, put_file, run, text, word,
+    Experiment, HANDFAST, Mode, Report, RunSettings, SUBJECTS, Subject, explained, known, list, markdown,
+    named, page, put_file, run, text, word,
 };
 
 /// Text at the end of `--help`.
@@ -86,7 +86,7 @@ fn main() -> ExitCode {
     match trials(&Words::parse()) {
         Ok(code) => code,
         Err(error) => {
-            tell(&format!("error: {error}"));
+            print_line(&format!("error: {error}"));
             ExitCode::from(error.exit_code())
         }
     }
@@ -101,18 +101,18 @@ fn trials(words: &Words) -> Result<ExitCode, LabError> {
         return write_tables(words, &read(file)?).map(|()| ExitCode::SUCCESS);
     }
     // Also parsed outside the network, so that a mistake is reported once, before the network is made.
-    let wanted = wanted(words)?;
+    let settings = run_settings(words)?;
     let inside = match enter()? {
         Place::Inside(inside) => inside,
         Place::Outside(code) => return Ok(code.into()),
     };
     // First, since a report that cannot be written is useless.
     [&words.json, &words.markdown, &words.html].into_iter().flatten().try_for_each(|file| can_write(file))?;
-    let report = run(inside, &wanted, &mut progress)?;
+    let report = run(inside, &settings, &mut progress)?;
     let data = serde_json::to_string_pretty(&report).expect("strings and numbers are JSON") + "\n";
     match &words.json {
         Some(file) if file.as_os_str() == "-" => {
-            tell(text(&report).trim_end());
+            print_line(text(&report).trim_end());
             print(&data);
         }
         Some(file) => {
@@ -127,13 +127,13 @@ fn trials(words: &Words) -> Result<ExitCode, LabError> {
 
 fn progress(experiment: &Experiment, left: usize) {
     let Experiment { proxy, case, mode, outcome, .. } = experiment;
-    tell(&format!("handfast-trials: {proxy}: {case} in {mode}: {}; {left} to go", word(outcome)));
+    print_line(&format!("handfast-trials: {proxy}: {case} in {mode}: {}; {left} to go", word(outcome)));
     if let Some(more) = explained(experiment) {
-        tell(more.trim_end());
+        print_line(more.trim_end());
     }
 }
 
-fn wanted(words: &Words) -> Result<Wanted, LabError> {
+fn run_settings(words: &Words) -> Result<RunSettings, LabError> {
     known(&words.only)?;
     let mut problems = Vec::new();
     let names: Vec<_> = Mode::ALL.into_iter().map(Mode::name).collect();
@@ -164,7 +164,7 @@ fn wanted(words: &Words) -> Result<Wanted, LabError> {
     }
     let program = |subject| Ok((subject, program(subject, words.program.as_deref())?));
     let programs = subjects.into_iter().map(program).collect::<Result<_, LabError>>()?;
-    Ok(Wanted {
+    Ok(RunSettings {
         only: words.only.clone(),
         modes,
         quick: words.quick,
@@ -217,6 +217,6 @@ fn print(text: &str) {
     let _ = io::stdout().write_all(text.as_bytes());
 }
 
-fn tell(line: &str) {
+fn print_line(line: &str) {
     let _ = writeln!(io::stderr(), "{line}");
 }

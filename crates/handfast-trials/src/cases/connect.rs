@@ -13,11 +13,11 @@ use handfast_testkit::ending::SocketEnd;
 
 use crate::backend::Manner;
 use crate::case::{Case, case};
+use crate::error::{CaseError, MustEnd, broken};
 use crate::http;
 use crate::mode::Mode;
 use crate::setup::limits;
 use crate::stage::Stage;
-use crate::trouble::{MustEnd, Trouble, broken};
 
 const QUICK: &str = "connect = \"1s\"";
 const NO_TLS: &str = "the proxy begins no TLS with backends";
@@ -117,12 +117,12 @@ pub(super) const CASES: &[Case] = &[
 ];
 
 /// A client that cannot be served: it may see its handshake end or not, but never a clean end after it.
-pub(super) fn in_vain(stage: &Stage) -> Result<String, Trouble> {
+pub(super) fn in_vain(stage: &Stage) -> Result<String, CaseError> {
     if stage.mode.is_http() {
         return answered(stage.client()?);
     }
     let outcome = stage.client();
-    let heard = match outcome {
+    let ending = match outcome {
         Ok(mut client) => {
             // Unread data would turn any end into a reset: a client that begins without TLS sends nothing, and so sees the real end.
             if stage.mode.client_tls() {
@@ -131,20 +131,20 @@ pub(super) fn in_vain(stage: &Stage) -> Result<String, Trouble> {
             }
             client.ends()
         }
-        Err(Trouble::Broken(why)) => return Ok(why),
+        Err(CaseError::Broken(why)) => return Ok(why),
         Err(other) => return Err(other),
     };
-    if heard.socket == SocketEnd::Open {
+    if ending.socket == SocketEnd::Open {
         return broken("the client was not notified");
     }
-    if heard.is_clean() && heard.bytes.is_empty() {
-        return broken(format!("the client received {}: a clean end", heard));
+    if ending.is_clean() && ending.bytes.is_empty() {
+        return broken(format!("the client received {}: a clean end", ending));
     }
-    Ok(heard.to_string())
+    Ok(ending.to_string())
 }
 
 /// The same for a request: its failure is a response, and the client's connection ends as the client requests.
-pub(super) fn answered(mut client: Connection) -> Result<String, Trouble> {
+pub(super) fn answered(mut client: Connection) -> Result<String, CaseError> {
     // All of the response is of interest, and no tunnel begins.
     client.keep_switch();
     let response = http::response(&mut client)?;
@@ -156,39 +156,39 @@ pub(super) fn answered(mut client: Connection) -> Result<String, Trouble> {
     Ok(format!("status {}", response.status))
 }
 
-fn refuses(stage: &mut Stage) -> Result<(), Trouble> {
+fn refuses(stage: &mut Stage) -> Result<(), CaseError> {
     drop(stage.backend.take());
-    let told = in_vain(stage)?;
-    stage.happened(format!("the port was closed; the client received: {told}"));
+    let ending = in_vain(stage)?;
+    stage.happened(format!("the port was closed; the client received: {ending}"));
     stage.expect(&["connect/backend/refused"]);
     stage.record_of(&["connect/backend/refused"])?;
     stage.open_backend()
 }
 
 /// Tests a rule of the path for packets to the backend.
-fn ruled(stage: &mut Stage, rule: Rule, reasons: &[&'static str]) -> Result<(), Trouble> {
+fn ruled(stage: &mut Stage, rule: Rule, reasons: &[&'static str]) -> Result<(), CaseError> {
     stage.place.path().forget();
     stage.place.path().rule(rule);
-    let told = in_vain(stage)?;
+    let ending = in_vain(stage)?;
     let ruled = stage.place.path().seen().ruled;
     if ruled == 0 {
-        return Err(Trouble::Lab("no packet reached the fault".to_owned()));
+        return Err(CaseError::Lab("no packet reached the fault".to_owned()));
     }
     stage.record_of(reasons)?;
-    stage.happened(format!("{ruled} packets; the client received: {told}"));
+    stage.happened(format!("{ruled} packets; the client received: {ending}"));
     stage.expect(reasons);
     stage.place.path().rule(Rule::Pass);
     Ok(())
 }
 
 /// A route of this machine that leads to no backend.
-fn routed(stage: &mut Stage, way: Way, reasons: &[&'static str]) -> Result<(), Trouble> {
+fn routed(stage: &mut Stage, way: Way, reasons: &[&'static str]) -> Result<(), CaseError> {
     let to = stage.backend_at;
     {
         let _fault = stage.place.with_route((*to.ip()).into(), way)?;
         let tried = stage.place.here(|| TcpStream::connect_timeout(&SocketAddr::V4(to), DEADLINE).err())?;
         if tried.is_none() {
-            return Err(Trouble::Lab("the route does not block the connection".to_owned()));
+            return Err(CaseError::Lab("the route does not block the connection".to_owned()));
         }
         in_vain(stage)?;
     }
@@ -197,7 +197,7 @@ fn routed(stage: &mut Stage, way: Way, reasons: &[&'static str]) -> Result<(), T
     stage.record_of(reasons).map(drop)
 }
 
-fn backlog_full(stage: &mut Stage) -> Result<(), Trouble> {
+fn backlog_full(stage: &mut Stage) -> Result<(), CaseError> {
     const WAITING: usize = 4;
     let to = stage.backend_at;
     let backend = stage.backend()?;
@@ -210,7 +210,7 @@ fn backlog_full(stage: &mut Stage) -> Result<(), Trouble> {
     let filling = stage.place.there(fill)?;
     let full = filling.iter().filter(|tried| tried.is_err()).count();
     if full == 0 {
-        return Err(Trouble::Lab("the queue did not fill".to_owned()));
+        return Err(CaseError::Lab("the queue did not fill".to_owned()));
     }
     in_vain(stage)?;
     stage.happened(format!("{full} of {WAITING} others could not connect either"));
@@ -223,7 +223,7 @@ fn backlog_full(stage: &mut Stage) -> Result<(), Trouble> {
     Ok(())
 }
 
-fn ports(stage: &mut Stage) -> Result<(), Trouble> {
+fn ports(stage: &mut Stage) -> Result<(), CaseError> {
     let to = stage.backend_at;
     {
         let _fault = stage.place.with_ports(40_000, 40_001)?;
@@ -231,7 +231,7 @@ fn ports(stage: &mut Stage) -> Result<(), Trouble> {
             || (0..3).map(|_| TcpStream::connect_timeout(&SocketAddr::V4(to), DEADLINE)).collect::<Vec<_>>();
         let held = stage.place.here(dial)?;
         if held[2].is_ok() {
-            return Err(Trouble::Lab("there are more ports than there should be".to_owned()));
+            return Err(CaseError::Lab("there are more ports than there should be".to_owned()));
         }
         in_vain(stage)?;
     }
@@ -240,21 +240,21 @@ fn ports(stage: &mut Stage) -> Result<(), Trouble> {
     stage.record_of(&["connect/local/out-of-ports"]).map(drop)
 }
 
-fn behaves(stage: &mut Stage, manner: Manner, reasons: &[&'static str]) -> Result<(), Trouble> {
+fn behaves(stage: &mut Stage, manner: Manner, reasons: &[&'static str]) -> Result<(), CaseError> {
     let accepted = stage.backend()?.accepted();
     stage.backend()?.behave(manner);
-    let told = in_vain(stage)?;
+    let ending = in_vain(stage)?;
     let reached = stage.backend()?.accepted() - accepted;
     stage.backend()?.behave(Manner::Good);
     if reached == 0 {
-        return Err(Trouble::Lab("no connection reached the backend".to_owned()));
+        return Err(CaseError::Lab("no connection reached the backend".to_owned()));
     }
-    stage.happened(format!("{reached} connections reached it; the client received: {told}"));
+    stage.happened(format!("{reached} connections reached it; the client received: {ending}"));
     stage.expect(reasons);
     stage.record_of(reasons).map(drop)
 }
 
-fn frozen(stage: &mut Stage) -> Result<(), Trouble> {
+fn frozen(stage: &mut Stage) -> Result<(), CaseError> {
     const FROZEN: Duration = Duration::from_secs(1);
     stage.backend()?.hold(true);
     let stream = stage.ready()?;
@@ -265,7 +265,7 @@ fn frozen(stage: &mut Stage) -> Result<(), Trouble> {
             let mut nothing: [rustix::event::PollFd<'_>; 0] = [];
             let _ = rustix::event::poll(&mut nothing, rustix::time::Timespec::try_from(FROZEN).ok().as_ref());
         });
-        let thaw = thaw.map_err(crate::trouble::lab("start a thread"))?;
+        let thaw = thaw.map_err(crate::error::lab("start a thread"))?;
         if stage.mode.backend_tls() || stage.mode == Mode::StarttlsIn {
             let _ = thaw.join();
             stage.backend()?.hold(false);
@@ -284,12 +284,12 @@ fn frozen(stage: &mut Stage) -> Result<(), Trouble> {
     stage.finish(client, backend)
 }
 
-fn another(stage: &mut Stage) -> Result<(), Trouble> {
+fn another(stage: &mut Stage) -> Result<(), CaseError> {
     const TIMES: usize = 5;
     let nobody = std::net::SocketAddr::from((std::net::Ipv4Addr::LOCALHOST, 1));
     let refused = stage.place.here(|| dial_from(HERE.into(), nobody).is_err())?;
     if !refused {
-        return Err(Trouble::Lab("a process listens on port 1".to_owned()));
+        return Err(CaseError::Lab("a process listens on port 1".to_owned()));
     }
     for _ in 0..TIMES {
         stage.serve()?;

@@ -13,14 +13,14 @@ use super::connect::answered;
 use super::hello::first_flight;
 use crate::backend::Manner;
 use crate::case::{Case, case};
+use crate::error::{CaseError, MustEnd, broken};
 use crate::forger::Forger;
 use crate::http::{before_backend, before_client};
 use crate::mode::Mode;
 use crate::stage::Stage;
-use crate::trouble::{MustEnd, Trouble, broken};
 
 /// The number of each.
-const MANY: usize = 10_000;
+const FLOOD_COUNT: usize = 10_000;
 /// CPU that a flood may take, on however slow a machine.
 const CALM: Duration = Duration::from_secs(2);
 const NOT_OURS: &str = "the proxy does not speak TLS there";
@@ -124,32 +124,32 @@ pub(super) const CASES: &[Case] = &[
 ];
 
 /// One record of a flood; a client's hello is there for a flood that repeats it.
-type Flood = fn(&mut Forger, &[u8]) -> Result<Vec<u8>, Trouble>;
+type Flood = fn(&mut Forger, &[u8]) -> Result<Vec<u8>, CaseError>;
 
-fn key_update(forger: &mut Forger, _: &[u8]) -> Result<Vec<u8>, Trouble> {
+fn key_update(forger: &mut Forger, _: &[u8]) -> Result<Vec<u8>, CaseError> {
     forger.key_update()
 }
 
 /// RFC 9846 §5.1: a record ends with a message that changes keys.
-fn packed(forger: &mut Forger, _: &[u8]) -> Result<Vec<u8>, Trouble> {
+fn packed(forger: &mut Forger, _: &[u8]) -> Result<Vec<u8>, CaseError> {
     forger.record(Kind::Handshake, &[24, 0, 0, 1, 0, 24, 0, 0, 1, 0])
 }
 
-fn warning(forger: &mut Forger, _: &[u8]) -> Result<Vec<u8>, Trouble> {
+fn warning(forger: &mut Forger, _: &[u8]) -> Result<Vec<u8>, CaseError> {
     forger.record(Kind::Alert, &WARNING)
 }
 
-fn hello_again(forger: &mut Forger, hello: &[u8]) -> Result<Vec<u8>, Trouble> {
+fn hello_again(forger: &mut Forger, hello: &[u8]) -> Result<Vec<u8>, CaseError> {
     // Without the header of the record that it is in.
     forger.record(Kind::Handshake, &hello[5..])
 }
 
-fn hello_request(forger: &mut Forger, _: &[u8]) -> Result<Vec<u8>, Trouble> {
+fn hello_request(forger: &mut Forger, _: &[u8]) -> Result<Vec<u8>, CaseError> {
     forger.record(Kind::Handshake, &HELLO_REQUEST)
 }
 
 /// A client whose keys are known, its backend after a word, and what the client's hello looks like.
-fn forged_client(stage: &Stage, version: Version) -> Result<(Forger, Connection, Vec<u8>), Trouble> {
+fn forged_client(stage: &Stage, version: Version) -> Result<(Forger, Connection, Vec<u8>), CaseError> {
     let (peer, hello) = stage.hello()?;
     let mut forger = Forger::client(peer.stream, version, &stage.certificates)?;
     let question = forger.record(Kind::Data, &[before_client(stage.mode), b"question"].concat())?;
@@ -160,7 +160,7 @@ fn forged_client(stage: &Stage, version: Version) -> Result<(Forger, Connection,
 }
 
 /// A client, and its backend before it has sent anything of TLS.
-fn bare_backend(stage: &Stage) -> Result<(Connection, Connection), Trouble> {
+fn bare_backend(stage: &Stage) -> Result<(Connection, Connection), CaseError> {
     stage.backend()?.behave(Manner::Bare);
     let mut client = stage.client()?;
     // In HTTP mode it has sent a request.
@@ -172,12 +172,12 @@ fn bare_backend(stage: &Stage) -> Result<(Connection, Connection), Trouble> {
     Ok((client, bare))
 }
 
-fn by_client(stage: &mut Stage, version: Version, flood: Flood) -> Result<(), Trouble> {
+fn by_client(stage: &mut Stage, version: Version, flood: Flood) -> Result<(), CaseError> {
     let (forger, backend, hello) = forged_client(stage, version)?;
     flooded(stage, (forger, &hello), flood, ("the backend", backend), &["relay/client/tls"])
 }
 
-fn by_backend(stage: &mut Stage, version: Version, flood: Flood) -> Result<(), Trouble> {
+fn by_backend(stage: &mut Stage, version: Version, flood: Flood) -> Result<(), CaseError> {
     let (mut client, bare) = bare_backend(stage)?;
     let mut forger = Forger::server(bare.stream, version, &stage.certificates)?;
     let answer = forger.record(Kind::Data, &[before_backend(stage.mode), b"answer"].concat())?;
@@ -191,35 +191,38 @@ fn flooded(
     stage: &mut Stage,
     (mut forger, hello): (Forger, &[u8]),
     flood: Flood,
-    (who, mut other): (&str, Connection),
+    (peer, mut other): (&str, Connection),
     reasons: &[&'static str],
-) -> Result<(), Trouble> {
-    let records: Result<Vec<_>, _> = (0..MANY).map(|_| flood(&mut forger, hello)).collect();
+) -> Result<(), CaseError> {
+    let records: Result<Vec<_>, _> = (0..FLOOD_COUNT).map(|_| flood(&mut forger, hello)).collect();
     let records = records?.concat();
     let before = stage.program()?.cpu();
     // The proxy may close the connection before all of them are sent.
     forger.write(&records);
-    let (told, heard) = (forger.into_peer().ends(), other.ends());
-    calm(stage, before, &told)?;
+    let (forger_ending, other_ending) = (forger.into_peer().ends(), other.ends());
+    calm(stage, before, &forger_ending)?;
     stage.expect(reasons);
-    heard.must_abort(who)
+    other_ending.must_abort(peer)
 }
 
 /// A flood has ended, and has not cost much.
-fn calm(stage: &mut Stage, before: Duration, told: &Ending) -> Result<(), Trouble> {
+fn calm(stage: &mut Stage, before: Duration, ending: &Ending) -> Result<(), CaseError> {
     let spent = stage.program()?.cpu().saturating_sub(before);
     stage.happened(format!(
-        "{MANY} records, {} ms of CPU; their sender received {}",
+        "{FLOOD_COUNT} records, {} ms of CPU; their sender received {}",
         spent.as_millis(),
-        told
+        ending
     ));
-    if told.socket == SocketEnd::Open || spent > CALM {
-        return broken(format!("the sender of {MANY} records received {}, after {spent:?} of CPU", told));
+    if ending.socket == SocketEnd::Open || spent > CALM {
+        return broken(format!(
+            "the sender of {FLOOD_COUNT} records received {}, after {spent:?} of CPU",
+            ending
+        ));
     }
     stage.echoes()
 }
 
-fn updates_with_data(stage: &mut Stage) -> Result<(), Trouble> {
+fn updates_with_data(stage: &mut Stage) -> Result<(), CaseError> {
     const TIMES: usize = 100;
     let (mut forger, mut backend, _) = forged_client(stage, Version::Tls13)?;
     let bytes = piece(0, TIMES);
@@ -242,29 +245,29 @@ fn updates_with_data(stage: &mut Stage) -> Result<(), Trouble> {
     }
 }
 
-fn in_handshake(stage: &mut Stage, record: &[u8]) -> Result<(), Trouble> {
+fn in_handshake(stage: &mut Stage, record: &[u8]) -> Result<(), CaseError> {
     let (mut peer, hello) = stage.hello()?;
     peer.write(&hello)?;
     first_flight(&mut peer)?;
     let before = stage.program()?.cpu();
-    let _ = peer.write(&record.repeat(MANY));
-    let told = peer.ends();
+    let _ = peer.write(&record.repeat(FLOOD_COUNT));
+    let ending = peer.ends();
     stage.expect(&["handshake/client/tls", "handshake/client/alert"]);
-    calm(stage, before, &told)
+    calm(stage, before, &ending)
 }
 
-fn backend_in_handshake(stage: &mut Stage, record: &[u8]) -> Result<(), Trouble> {
+fn backend_in_handshake(stage: &mut Stage, record: &[u8]) -> Result<(), CaseError> {
     let (mut client, mut bare) = bare_backend(stage)?;
     bare.try_read_exactly(5)?;
     let before = stage.program()?.cpu();
-    let _ = bare.write(&record.repeat(MANY));
-    let told = bare.ends();
-    let heard = if stage.mode.is_http() {
+    let _ = bare.write(&record.repeat(FLOOD_COUNT));
+    let ending = bare.ends();
+    let outcome = if stage.mode.is_http() {
         answered(client).map(drop)
     } else {
         client.ends().must_abort("the client")
     };
     stage.expect(&["connect/backend/tls", "connect/backend/alert"]);
-    calm(stage, before, &told)?;
-    heard
+    calm(stage, before, &ending)?;
+    outcome
 }

@@ -13,11 +13,11 @@ use crate::addresses::SERVICE;
 use crate::backend::SIGNATURE;
 use crate::case::{Case, case};
 use crate::certificates::NAME;
+use crate::error::{CaseError, broken};
 use crate::http;
 use crate::mode::Mode;
 use crate::setup::limits;
 use crate::stage::Stage;
-use crate::trouble::{Trouble, broken};
 
 /// The deadline that these cases set.
 pub(super) const LIMIT: Duration = Duration::from_secs(1);
@@ -205,7 +205,7 @@ fn reads_hello(mode: Mode) -> bool {
 }
 
 /// Plays a client until the proxy ends the connection; when that was.
-fn cut_after(stream: &mut TcpStream, play: impl FnOnce(&mut TcpStream)) -> Result<Duration, Trouble> {
+fn cut_after(stream: &mut TcpStream, play: impl FnOnce(&mut TcpStream)) -> Result<Duration, CaseError> {
     let begun = Instant::now();
     play(stream);
     // An alert may come first; the end may be a reset, for there is unread input.
@@ -242,11 +242,11 @@ fn drip(stream: &mut TcpStream, bytes: &[u8]) -> usize {
 }
 
 /// Sends byte after byte, for many times the deadline: it has to pass all the same; how many bytes were taken.
-fn dripped(stream: &mut TcpStream, bytes: &[u8]) -> Result<usize, Trouble> {
+fn dripped(stream: &mut TcpStream, bytes: &[u8]) -> Result<usize, CaseError> {
     let mut sent = 0;
     let took = cut_after(stream, |stream| sent = drip(stream, bytes))?;
     match sent {
-        0..5 => Err(Trouble::Lab(format!("only {sent} bytes were dripped"))),
+        0..5 => Err(CaseError::Lab(format!("only {sent} bytes were dripped"))),
         _ if sent == bytes.len() => {
             broken(format!("all {sent} bytes were taken, and the end came after {took:?}"))
         }
@@ -254,7 +254,7 @@ fn dripped(stream: &mut TcpStream, bytes: &[u8]) -> Result<usize, Trouble> {
     }
 }
 
-fn silent(stage: &mut Stage) -> Result<(), Trouble> {
+fn silent(stage: &mut Stage) -> Result<(), CaseError> {
     let mut stream = stage.dial()?;
     let took = cut_after(&mut stream, |_| {})?;
     stage.happened(format!("silent for {} ms, until it was ended", took.as_millis()));
@@ -262,7 +262,7 @@ fn silent(stage: &mut Stage) -> Result<(), Trouble> {
     Ok(())
 }
 
-fn dripping(stage: &mut Stage) -> Result<(), Trouble> {
+fn dripping(stage: &mut Stage) -> Result<(), CaseError> {
     let (mut peer, hello) = stage.hello()?;
     let sent = dripped(&mut peer.stream, &hello[..hello.len().min(1_000) - 1])?;
     stage.happened(format!("{sent} bytes were dripped"));
@@ -270,7 +270,7 @@ fn dripping(stage: &mut Stage) -> Result<(), Trouble> {
     Ok(())
 }
 
-fn silent_after_hello(stage: &mut Stage) -> Result<(), Trouble> {
+fn silent_after_hello(stage: &mut Stage) -> Result<(), CaseError> {
     let (mut peer, hello) = stage.hello()?;
     peer.write(&hello)?;
     let took = cut_after(&mut peer.stream, |_| {})?;
@@ -280,14 +280,14 @@ fn silent_after_hello(stage: &mut Stage) -> Result<(), Trouble> {
 }
 
 /// Goes on from a hello that was sent in an odd way, and proves that the connection works.
-fn goes_on(stage: &mut Stage, mut peer: Connection) -> Result<(), Trouble> {
+fn goes_on(stage: &mut Stage, mut peer: Connection) -> Result<(), CaseError> {
     peer.handshake()?;
     http::upgrade(stage.mode, &mut peer)?;
     let (client, backend) = stage.joined(peer)?;
     stage.finish(client, backend)
 }
 
-fn split(stage: &mut Stage) -> Result<(), Trouble> {
+fn split(stage: &mut Stage) -> Result<(), CaseError> {
     let (mut peer, hello) = stage.hello()?;
     for byte in hello.chunks(1) {
         // Without delay, so each is a segment.
@@ -307,14 +307,14 @@ fn in_records(hello: &[u8], size: usize) -> Vec<u8> {
     framed.collect()
 }
 
-fn many_records(stage: &mut Stage) -> Result<(), Trouble> {
+fn many_records(stage: &mut Stage) -> Result<(), CaseError> {
     let (mut peer, hello) = stage.hello()?;
     peer.write(&in_records(&hello, 1))?;
     stage.happened(format!("{} records", hello.len() - 5));
     goes_on(stage, peer)
 }
 
-fn empty_records(stage: &mut Stage) -> Result<(), Trouble> {
+fn empty_records(stage: &mut Stage) -> Result<(), CaseError> {
     const TIMES: usize = 2_000;
     let before = stage.program()?.cpu();
     let (mut peer, hello) = stage.hello()?;
@@ -333,14 +333,14 @@ fn empty_records(stage: &mut Stage) -> Result<(), Trouble> {
 }
 
 /// Waits for the beginning of the server's flight, and does not answer it.
-pub(super) fn first_flight(peer: &mut Connection) -> Result<(), Trouble> {
+pub(super) fn first_flight(peer: &mut Connection) -> Result<(), CaseError> {
     match peer.stream.read(&mut [0; 1]) {
         Ok(1) => Ok(()),
         outcome => broken(format!("a good hello was answered with {outcome:?}")),
     }
 }
 
-fn close_notify_in_handshake(stage: &mut Stage) -> Result<(), Trouble> {
+fn close_notify_in_handshake(stage: &mut Stage) -> Result<(), CaseError> {
     let before = stage.program()?.cpu();
     let (mut peer, hello) = stage.hello()?;
     peer.write(&hello)?;
@@ -356,7 +356,7 @@ fn close_notify_in_handshake(stage: &mut Stage) -> Result<(), Trouble> {
     Ok(())
 }
 
-fn not_tls(stage: &mut Stage) -> Result<(), Trouble> {
+fn not_tls(stage: &mut Stage) -> Result<(), CaseError> {
     const FOREIGN: [&[u8]; 4] = [
         b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n",
         b"SSH-2.0-OpenSSH_9.2p1\r\n",
@@ -367,8 +367,8 @@ fn not_tls(stage: &mut Stage) -> Result<(), Trouble> {
     for bytes in FOREIGN {
         let mut stream = stage.dial()?;
         stream.write_all(bytes)?;
-        let heard = Connection::plain("client", stream).ends();
-        if heard.socket == SocketEnd::Open {
+        let ending = Connection::plain("client", stream).ends();
+        if ending.socket == SocketEnd::Open {
             return broken(format!("{} bytes of another protocol were waited over", bytes.len()));
         }
     }
@@ -380,7 +380,7 @@ fn not_tls(stage: &mut Stage) -> Result<(), Trouble> {
     Ok(())
 }
 
-fn broken_records(stage: &mut Stage) -> Result<(), Trouble> {
+fn broken_records(stage: &mut Stage) -> Result<(), CaseError> {
     const BROKEN: [&[u8]; 4] = [
         // Longer than any may be (RFC 9846 §5.1).
         &[0x16, 3, 1, 0xff, 0xff, 1],
@@ -392,7 +392,7 @@ fn broken_records(stage: &mut Stage) -> Result<(), Trouble> {
         &[0x16, 3, 1, 0, 4, 1, 0, 0, 0],
     ];
     if stage.mode == Mode::PassThrough && !stage.subject.is_logged {
-        return Err(Trouble::NotPossible("speaks no TLS in this mode, so it sends no alert".to_owned()));
+        return Err(CaseError::NotPossible("speaks no TLS in this mode, so it sends no alert".to_owned()));
     }
     for start in BROKEN {
         let mut stream = stage.dial()?;
@@ -416,7 +416,7 @@ fn broken_records(stage: &mut Stage) -> Result<(), Trouble> {
     Ok(())
 }
 
-fn large_hello(stage: &mut Stage) -> Result<(), Trouble> {
+fn large_hello(stage: &mut Stage) -> Result<(), CaseError> {
     let before = stage.program()?.memory();
     let mut stream = stage.ready()?;
     // Type 1, a length of 16 MiB less one byte, in full records.
@@ -460,7 +460,7 @@ fn asking_for(name: &[u8]) -> Vec<u8> {
     [&[0x16, 3, 1][..], &list(&message)].concat()
 }
 
-fn odd_names(stage: &mut Stage) -> Result<(), Trouble> {
+fn odd_names(stage: &mut Stage) -> Result<(), CaseError> {
     let long = [b'a'; 300];
     let names: [&[u8]; 7] =
         [b"local\0host", b"a,b", b"../../etc", &long, b"LOCALHOST.", b"\"><script>", b"127.0.0.1"];
@@ -500,7 +500,7 @@ fn odd_names(stage: &mut Stage) -> Result<(), Trouble> {
     Ok(())
 }
 
-fn hello_flood(stage: &mut Stage) -> Result<(), Trouble> {
+fn hello_flood(stage: &mut Stage) -> Result<(), CaseError> {
     const TIMES: usize = 200;
     for number in 0..TIMES {
         let (mut peer, hello) = stage.hello()?;
@@ -514,7 +514,7 @@ fn hello_flood(stage: &mut Stage) -> Result<(), Trouble> {
     stage.recorded(TIMES)
 }
 
-fn reset_flood(stage: &mut Stage) -> Result<(), Trouble> {
+fn reset_flood(stage: &mut Stage) -> Result<(), CaseError> {
     const TIMES: usize = 300;
     for number in 0..TIMES {
         reset(stage.dial()?);
@@ -527,7 +527,7 @@ fn reset_flood(stage: &mut Stage) -> Result<(), Trouble> {
     stage.recorded(TIMES)
 }
 
-fn alert_in_handshake(stage: &mut Stage) -> Result<(), Trouble> {
+fn alert_in_handshake(stage: &mut Stage) -> Result<(), CaseError> {
     let (mut peer, hello) = stage.hello()?;
     peer.write(&hello)?;
     first_flight(&mut peer)?;
@@ -542,7 +542,7 @@ fn alert_in_handshake(stage: &mut Stage) -> Result<(), Trouble> {
     Ok(())
 }
 
-fn reset_in_handshake(stage: &mut Stage) -> Result<(), Trouble> {
+fn reset_in_handshake(stage: &mut Stage) -> Result<(), CaseError> {
     let (mut peer, hello) = stage.hello()?;
     peer.write(&hello)?;
     first_flight(&mut peer)?;
@@ -552,7 +552,7 @@ fn reset_in_handshake(stage: &mut Stage) -> Result<(), Trouble> {
     Ok(())
 }
 
-fn absurd_chain(stage: &mut Stage) -> Result<(), Trouble> {
+fn absurd_chain(stage: &mut Stage) -> Result<(), CaseError> {
     let before = stage.program()?.cpu();
     let client = stage.certificates.long_client();
     // In TLS 1.3 the client is done before the server has judged it.
@@ -569,12 +569,12 @@ fn absurd_chain(stage: &mut Stage) -> Result<(), Trouble> {
     Ok(())
 }
 
-fn injected(stage: &mut Stage) -> Result<(), Trouble> {
+fn injected(stage: &mut Stage) -> Result<(), CaseError> {
     let mut stream = stage.dial()?;
     crate::stage::line(&mut stream, "220 ")?;
     stream.write_all(b"STARTTLS\r\nMAIL FROM:<x@example>\r\n")?;
-    let heard = Connection::plain("client", stream).ends();
-    if heard.socket == SocketEnd::Open {
+    let ending = Connection::plain("client", stream).ends();
+    if ending.socket == SocketEnd::Open {
         return broken("plain text behind STARTTLS was waited over");
     }
     stage.happened("a command behind STARTTLS, in one segment");
@@ -582,7 +582,7 @@ fn injected(stage: &mut Stage) -> Result<(), Trouble> {
     Ok(())
 }
 
-fn header_missing(stage: &mut Stage) -> Result<(), Trouble> {
+fn header_missing(stage: &mut Stage) -> Result<(), CaseError> {
     let accepted = stage.backend()?.accepted();
     let stream = stage.dial()?;
     let outcome = stage.secured(stream, false);
@@ -594,7 +594,7 @@ fn header_missing(stage: &mut Stage) -> Result<(), Trouble> {
     Ok(())
 }
 
-fn header_broken(stage: &mut Stage) -> Result<(), Trouble> {
+fn header_broken(stage: &mut Stage) -> Result<(), CaseError> {
     let beyond = [SIGNATURE, &[0x21, 0x11, 0, 15], &[1; 12], &[4, 0xff, 0xff]].concat();
     let headers: [&[u8]; 5] = [
         b"PROXY TCP4 203.0.113.7\r\n",
@@ -611,8 +611,8 @@ fn header_broken(stage: &mut Stage) -> Result<(), Trouble> {
         stream.write_all(header)?;
         // The proxy may have closed the connection by now.
         let _ = stream.write_all(&[b'x'; 200]);
-        let heard = Connection::plain("client", stream).ends();
-        if heard.socket == SocketEnd::Open {
+        let ending = Connection::plain("client", stream).ends();
+        if ending.socket == SocketEnd::Open {
             return broken(format!("{header:?} was waited over"));
         }
     }
@@ -628,7 +628,7 @@ fn header_broken(stage: &mut Stage) -> Result<(), Trouble> {
     Ok(())
 }
 
-fn header_dripped(stage: &mut Stage) -> Result<(), Trouble> {
+fn header_dripped(stage: &mut Stage) -> Result<(), CaseError> {
     // Of version 2, with 500 bytes to come.
     let header = [SIGNATURE, &[0x21, 0x11, 1, 244], &[0; 499]].concat();
     let mut stream = stage.dial()?;
@@ -645,7 +645,7 @@ fn header_dripped(stage: &mut Stage) -> Result<(), Trouble> {
     Ok(())
 }
 
-fn header_unexpected(stage: &mut Stage) -> Result<(), Trouble> {
+fn header_unexpected(stage: &mut Stage) -> Result<(), CaseError> {
     let accepted = stage.backend()?.accepted();
     let mut stream = stage.dial()?;
     stream.write_all(crate::mode::header(SERVICE).as_bytes())?;

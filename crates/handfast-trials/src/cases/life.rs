@@ -11,12 +11,12 @@ use rustix::process::Signal;
 
 use crate::addresses::{ECHO, SERVICE};
 use crate::case::{Case, case};
+use crate::error::{CaseError, broken, lab};
 use crate::load::Load;
 use crate::mode::Mode;
 use crate::program::{Program, put};
 use crate::setup::{Setup, USUAL};
 use crate::stage::Stage;
-use crate::trouble::{Trouble, broken, lab};
 
 const NO_CERTIFICATE: &str = "the proxy has no certificate";
 
@@ -118,25 +118,25 @@ pub(super) const CASES: &[Case] = &[
     ),
 ];
 
-fn serves_old(stage: &mut Stage, what: &str) -> Result<(), Trouble> {
+fn serves_old(stage: &mut Stage, what: &str) -> Result<(), CaseError> {
     stage.echoes()?;
-    stage.serve().map_err(|trouble| match trouble {
-        Trouble::Broken(why) => Trouble::Broken(format!("after {what}: {why}")),
+    stage.serve().map_err(|error| match error {
+        CaseError::Broken(why) => CaseError::Broken(format!("after {what}: {why}")),
         other => other,
     })
 }
 
 /// Reloads something that is wrong: it must be refused, and the message must name this file or place. Of other programs only the first
 /// can be seen: they go on serving.
-fn refused(stage: &mut Stage, what: &str, names: &str) -> Result<(), Trouble> {
-    let said = stage.program()?.said().len();
+fn refused(stage: &mut Stage, what: &str, names: &str) -> Result<(), CaseError> {
+    let lines = stage.program()?.output().len();
     match stage.reload()? {
         Some(true) => return broken(format!("{what} was taken as good")),
         Some(false) => {}
         None => return serves_old(stage, what),
     }
     let begun = Instant::now();
-    while !stage.program()?.said()[said..].iter().any(|line| line.contains(names)) {
+    while !stage.program()?.output()[lines..].iter().any(|line| line.contains(names)) {
         if begun.elapsed() > DEADLINE {
             return broken(format!("of {what} it did not say {names:?}: {}", stage.program()?.last_words()));
         }
@@ -145,7 +145,7 @@ fn refused(stage: &mut Stage, what: &str, names: &str) -> Result<(), Trouble> {
     serves_old(stage, what)
 }
 
-fn mended(stage: &mut Stage) -> Result<(), Trouble> {
+fn mended(stage: &mut Stage) -> Result<(), CaseError> {
     if stage.reload()? == Some(false) {
         return broken(format!("what was mended is refused: {}", stage.program()?.last_words()));
     }
@@ -158,7 +158,7 @@ fn with_unknown_line(stage: &Stage, good: &str) -> String {
     format!("{first}\n{}\n{rest}", stage.subject.unknown_line)
 }
 
-fn bad_configuration(stage: &mut Stage) -> Result<(), Trouble> {
+fn bad_configuration(stage: &mut Stage) -> Result<(), CaseError> {
     let file = stage.configuration_file();
     let name = stage.subject.file;
     let good = stage.configuration();
@@ -175,7 +175,7 @@ fn bad_configuration(stage: &mut Stage) -> Result<(), Trouble> {
     mended(stage)
 }
 
-fn bad_certificate(stage: &mut Stage) -> Result<(), Trouble> {
+fn bad_certificate(stage: &mut Stage) -> Result<(), CaseError> {
     let file = stage.folder.join("web.pem");
     let ours = stage.certificates.clone();
     let broken_ones: [(&str, Vec<u8>); 5] = [
@@ -199,7 +199,7 @@ fn bad_certificate(stage: &mut Stage) -> Result<(), Trouble> {
     mended(stage)
 }
 
-fn certificate_blocks(stage: &mut Stage) -> Result<(), Trouble> {
+fn certificate_blocks(stage: &mut Stage) -> Result<(), CaseError> {
     let file = stage.folder.join("web.pem");
     fs::remove_file(&file).map_err(lab("remove the certificate"))?;
     let (here, mode) = (rustix::fs::CWD, rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR);
@@ -228,7 +228,7 @@ fn certificate_blocks(stage: &mut Stage) -> Result<(), Trouble> {
     Ok(())
 }
 
-fn certificate_rewritten(stage: &mut Stage) -> Result<(), Trouble> {
+fn certificate_rewritten(stage: &mut Stage) -> Result<(), CaseError> {
     const TIMES: usize = 10;
     let file = stage.folder.join("web.pem");
     for number in 0..TIMES {
@@ -257,7 +257,7 @@ fn certificate_rewritten(stage: &mut Stage) -> Result<(), Trouble> {
     Ok(())
 }
 
-fn reloads_under_load(stage: &mut Stage) -> Result<(), Trouble> {
+fn reloads_under_load(stage: &mut Stage) -> Result<(), CaseError> {
     let times = if stage.at_length { 1_000 } else { 40 };
     let load = Load::start(stage)?;
     load.more(10)?;
@@ -277,15 +277,15 @@ fn reloads_under_load(stage: &mut Stage) -> Result<(), Trouble> {
     }
 }
 
-fn killed(stage: &mut Stage) -> Result<(), Trouble> {
+fn killed(stage: &mut Stage) -> Result<(), CaseError> {
     let (mut client, backend) = stage.pair()?;
     stage.program()?.signal_all(Signal::KILL);
     stage.program()?.wait()?;
-    let heard = client.ends();
+    let ending = client.ends();
     drop(backend);
     // In plain text, the kernel's FIN for a dead process cannot be distinguished from an intended one.
-    if heard.socket == SocketEnd::Open || (stage.mode.client_tls() && heard.is_clean()) {
-        return broken(format!("the client of a killed proxy received {}", heard));
+    if ending.socket == SocketEnd::Open || (stage.mode.client_tls() && ending.is_clean()) {
+        return broken(format!("the client of a killed proxy received {}", ending));
     }
     let begun = Instant::now();
     stage.start(None)?;
@@ -293,15 +293,15 @@ fn killed(stage: &mut Stage) -> Result<(), Trouble> {
     Ok(())
 }
 
-fn beside(stage: &mut Stage) -> Result<(), Trouble> {
+fn beside(stage: &mut Stage) -> Result<(), CaseError> {
     /// So many that the first process has some of them in its queues: the kernel gives each process its share.
     const WAITING: usize = 16;
     let (mut client, mut backend) = stage.pair()?;
     let load = Load::start(stage)?;
     load.more(10)?;
     let second = Program::spawn(&stage.place, &stage.launched_in(&stage.folder), None)?;
-    let mut first = stage.program.replace(second).ok_or_else(|| Trouble::Lab("no proxy".to_owned()))?;
-    stage.program()?.says("listening on")?;
+    let mut first = stage.program.replace(second).ok_or_else(|| CaseError::Lab("no proxy".to_owned()))?;
+    stage.program()?.wait_for_line("listening on")?;
     load.more(10)?;
     stage.leave()?;
     first.freeze()?;
@@ -311,11 +311,11 @@ fn beside(stage: &mut Stage) -> Result<(), Trouble> {
     for stream in waiting {
         stage.serve_waiting(stream).inspect_err(|_| stage.figures.lost += 1)?;
     }
-    let stands = client.try_send(b"from before").and_then(|()| backend.expect(b"from before"));
-    let stands = stands.map_err(Trouble::from).and_then(|()| stage.in_order(client, backend));
-    stands.inspect_err(|_| stage.figures.lost += 1)?;
+    let is_open = client.try_send(b"from before").and_then(|()| backend.expect(b"from before"));
+    let is_open = is_open.map_err(CaseError::from).and_then(|()| stage.in_order(client, backend));
+    is_open.inspect_err(|_| stage.figures.lost += 1)?;
     let status = first.wait()?;
-    stage.program()?.says(": ready")?;
+    stage.program()?.wait_for_line(": ready")?;
     load.more(10)?;
     let served = load.served();
     let wrong = load.stop();
@@ -331,7 +331,7 @@ fn beside(stage: &mut Stage) -> Result<(), Trouble> {
 }
 
 /// Waits until no new client is accepted.
-pub(super) fn shut(stage: &Stage) -> Result<(), Trouble> {
+pub(super) fn shut(stage: &Stage) -> Result<(), CaseError> {
     let begun = Instant::now();
     while stage.dial().is_ok() {
         if begun.elapsed() > DEADLINE {
@@ -343,7 +343,7 @@ pub(super) fn shut(stage: &Stage) -> Result<(), Trouble> {
 }
 
 /// It has stopped: nothing else can be asked of it.
-pub(super) fn has_stopped(stage: &mut Stage) -> Result<(), Trouble> {
+pub(super) fn has_stopped(stage: &mut Stage) -> Result<(), CaseError> {
     let begun = Instant::now();
     let status = loop {
         if let Some(status) = stage.program()?.ended() {
@@ -362,7 +362,7 @@ pub(super) fn has_stopped(stage: &mut Stage) -> Result<(), Trouble> {
     if !is_judged || status.code() == Some(0) { Ok(()) } else { broken(format!("it stopped with {status}")) }
 }
 
-fn stop_drains(stage: &mut Stage) -> Result<(), Trouble> {
+fn stop_drains(stage: &mut Stage) -> Result<(), CaseError> {
     let (mut client, mut backend) = stage.pair()?;
     stage.leave()?;
     stage.drain()?;
@@ -381,21 +381,21 @@ fn stop_drains(stage: &mut Stage) -> Result<(), Trouble> {
     has_stopped(stage)
 }
 
-fn stop_cuts(stage: &mut Stage) -> Result<(), Trouble> {
+fn stop_cuts(stage: &mut Stage) -> Result<(), CaseError> {
     let (mut client, mut backend) = stage.pair()?;
     stage.leave()?;
     let begun = Instant::now();
     stage.drain()?;
-    let heard = (client.ends(), backend.ends());
+    let endings = (client.ends(), backend.ends());
     stage.happened(format!("cut after {} ms, with a second allowed", begun.elapsed().as_millis()));
-    if !heard.0.is_abort() || !heard.1.is_abort() {
-        return broken(format!("the client received {}, the backend {}", heard.0, heard.1));
+    if !endings.0.is_abort() || !endings.1.is_abort() {
+        return broken(format!("the client received {}, the backend {}", endings.0, endings.1));
     }
     stage.record_of(&["stopped"])?;
     has_stopped(stage)
 }
 
-fn stop_twice(stage: &mut Stage) -> Result<(), Trouble> {
+fn stop_twice(stage: &mut Stage) -> Result<(), CaseError> {
     let (client, backend) = stage.pair()?;
     stage.leave()?;
     stage.drain()?;
@@ -434,7 +434,7 @@ fn impossible(stage: &Stage) -> Vec<(String, &'static str)> {
     wrong
 }
 
-fn start_impossible(stage: &mut Stage) -> Result<(), Trouble> {
+fn start_impossible(stage: &mut Stage) -> Result<(), CaseError> {
     let folder = stage.folder.join("impossible");
     fs::create_dir_all(&folder).map_err(lab("make a folder"))?;
     let wrong = impossible(stage);
@@ -444,12 +444,12 @@ fn start_impossible(stage: &mut Stage) -> Result<(), Trouble> {
         let mut started = Program::spawn(&stage.place, &stage.launched_in(&folder), None)?;
         let status = started.wait()?;
         let begun = Instant::now();
-        while !started.said().iter().any(|line| line.contains(names))
+        while !started.output().iter().any(|line| line.contains(names))
             && begun.elapsed() < Duration::from_secs(2)
         {
             pause();
         }
-        if status.success() || !started.said().iter().any(|line| line.contains(names)) {
+        if status.success() || !started.output().iter().any(|line| line.contains(names)) {
             return broken(format!(
                 "with a wrong {names:?} it ended with {status}: {}",
                 started.last_words()

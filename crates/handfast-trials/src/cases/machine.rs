@@ -14,11 +14,11 @@ use nix::mount::{MsFlags, mount};
 use rustix::process::Signal;
 
 use crate::case::{Case, case};
+use crate::error::{CaseError, broken, lab};
 use crate::mode::Mode;
 use crate::program::Program;
 use crate::setup::{Setup, USUAL, limits};
 use crate::stage::Stage;
-use crate::trouble::{Trouble, broken, lab};
 
 const OWN_LOG: &str = "it is about Handfast's access log";
 /// Clients that are served while the log has no reader.
@@ -43,7 +43,7 @@ pub(super) const CASES: &[Case] = &[
         ),
         |stage| {
             unlogged(stage, "/dev/full refuses every line")?;
-            stage.program()?.says("lines are lost")
+            stage.program()?.wait_for_line("lines are lost")
         },
     )
     .with(Setup { log: "/dev/full", ..USUAL })
@@ -123,37 +123,38 @@ pub(super) const CASES: &[Case] = &[
 /// Numbers of descriptors that the proxy has free below the limit.
 const ROOM: u64 = 12;
 
-fn no_descriptors(stage: &mut Stage) -> Result<(), Trouble> {
+fn no_descriptors(stage: &mut Stage) -> Result<(), CaseError> {
     const CROWD: usize = 60;
     stage.program()?.limit_descriptors(Some(ROOM))?;
     // Some may be reset at once, where a second descriptor is needed for the backend.
     let crowd: Vec<_> = (0..CROWD).filter_map(|_| stage.dial().ok()).collect();
     runs_out(stage)?;
-    let (cpu, said) = (stage.program()?.cpu(), stage.program()?.said().len());
+    let (cpu, line_count) = (stage.program()?.cpu(), stage.program()?.output().len());
     wait(Duration::from_secs(2));
-    let (cpu, said) = (stage.program()?.cpu().saturating_sub(cpu), stage.program()?.said().len() - said);
+    let (cpu, line_count) =
+        (stage.program()?.cpu().saturating_sub(cpu), stage.program()?.output().len() - line_count);
     stage.happened(format!(
-        "it had no descriptor left, used {} ms of CPU and wrote {said} lines in 2 s",
+        "it had no descriptor left, used {} ms of CPU and wrote {line_count} lines in 2 s",
         cpu.as_millis()
     ));
     stage.echoes()?;
     // Two per cent are the figure; a tenth is spinning, on however slow a machine.
-    if cpu > Duration::from_millis(200) || (stage.subject.is_logged && said > 5) {
-        return broken(format!("it used {cpu:?} of CPU and wrote {said} lines in 2 s of waiting"));
+    if cpu > Duration::from_millis(200) || (stage.subject.is_logged && line_count > 5) {
+        return broken(format!("it used {cpu:?} of CPU and wrote {line_count} lines in 2 s of waiting"));
     }
     drop(crowd);
     stage.program()?.limit_descriptors(None)
 }
 
 /// Waits until it has no descriptor left.
-fn runs_out(stage: &mut Stage) -> Result<(), Trouble> {
+fn runs_out(stage: &mut Stage) -> Result<(), CaseError> {
     if stage.subject.is_logged {
-        return stage.program()?.says("out-of-files");
+        return stage.program()?.wait_for_line("out-of-files");
     }
     let begun = Instant::now();
     while !stage.program()?.is_out_of_descriptors() {
         if begun.elapsed() > Duration::from_secs(5) {
-            return Err(Trouble::Lab("the program did not come to its limit on open files".to_owned()));
+            return Err(CaseError::Lab("the program did not come to its limit on open files".to_owned()));
         }
         pause();
     }
@@ -168,7 +169,7 @@ pub(super) fn wait(time: Duration) {
 }
 
 /// Clients are served while their records go nowhere.
-fn unlogged(stage: &mut Stage, how: &str) -> Result<(), Trouble> {
+fn unlogged(stage: &mut Stage, how: &str) -> Result<(), CaseError> {
     for _ in 0..CLIENTS {
         stage.serve()?;
     }
@@ -177,17 +178,17 @@ fn unlogged(stage: &mut Stage, how: &str) -> Result<(), Trouble> {
 }
 
 /// A disk of 64 KiB in the experiment's folder.
-pub(super) fn small_disk(stage: &Stage) -> Result<PathBuf, Trouble> {
+pub(super) fn small_disk(stage: &Stage) -> Result<PathBuf, CaseError> {
     let small = stage.folder.join("small");
     fs::create_dir_all(&small).map_err(lab("make a folder"))?;
     let size = Some("size=64k,mode=700");
     mount(Some("lab"), &small, Some("tmpfs"), MsFlags::empty(), size)
-        .map_err(|errno| Trouble::Skipped(format!("no small disk can be mounted here: {errno}")))?;
+        .map_err(|errno| CaseError::Skipped(format!("no small disk can be mounted here: {errno}")))?;
     Ok(small)
 }
 
 /// Fills a disk to its last byte; with how many KiB.
-pub(super) fn fill(disk: &Path) -> Result<usize, Trouble> {
+pub(super) fn fill(disk: &Path) -> Result<usize, CaseError> {
     let mut file = File::create(disk.join("fill")).map_err(lab("fill the disk"))?;
     let mut written = 0;
     while let Ok(count) = file.write(&[0; 1_024]) {
@@ -197,16 +198,16 @@ pub(super) fn fill(disk: &Path) -> Result<usize, Trouble> {
 }
 
 /// Makes room again.
-pub(super) fn empty(disk: &Path) -> Result<(), Trouble> {
+pub(super) fn empty(disk: &Path) -> Result<(), CaseError> {
     fs::remove_file(disk.join("fill")).map_err(lab("empty the disk"))
 }
 
-fn disk_fills(stage: &mut Stage) -> Result<(), Trouble> {
+fn disk_fills(stage: &mut Stage) -> Result<(), CaseError> {
     let disk = small_disk(stage)?;
     stage.start(None)?;
     let filled = fill(&disk)?;
     unlogged(stage, &format!("{filled} KiB filled the log's disk"))?;
-    stage.program()?.says("lines are lost")?;
+    stage.program()?.wait_for_line("lines are lost")?;
     // Room again: it continues to log, and reports the number of missing lines.
     empty(&disk)?;
     let begun = Instant::now();
@@ -222,12 +223,12 @@ fn disk_fills(stage: &mut Stage) -> Result<(), Trouble> {
     }
 }
 
-fn pipe() -> Result<(OwnedFd, OwnedFd), Trouble> {
+fn pipe() -> Result<(OwnedFd, OwnedFd), CaseError> {
     let (reader, writer) = std::io::pipe().map_err(lab("make a pipe"))?;
     Ok((reader.into(), writer.into()))
 }
 
-fn unread(stage: &mut Stage) -> Result<(), Trouble> {
+fn unread(stage: &mut Stage) -> Result<(), CaseError> {
     let (reader, writer) = pipe()?;
     // Full from the beginning.
     rustix::io::ioctl_fionbio(&writer, true).map_err(lab("fill a pipe"))?;
@@ -258,14 +259,14 @@ fn unread(stage: &mut Stage) -> Result<(), Trouble> {
     std::thread::Builder::new().name("lab-drain".into()).spawn(drain).map(drop).map_err(lab("start a thread"))
 }
 
-fn log_closed(stage: &mut Stage) -> Result<(), Trouble> {
+fn log_closed(stage: &mut Stage) -> Result<(), CaseError> {
     let (reader, writer) = pipe()?;
     stage.start(Some(Stdio::from(writer)))?;
     drop(reader);
     unlogged(stage, "the pipe's reader is closed")
 }
 
-fn stopped(stage: &mut Stage) -> Result<(), Trouble> {
+fn stopped(stage: &mut Stage) -> Result<(), CaseError> {
     let (mut client, mut backend) = stage.pair()?;
     stage.program()?.freeze()?;
     // The kernel accepts it; no thread has seen it when its deadline would be over.
@@ -283,7 +284,7 @@ fn stopped(stage: &mut Stage) -> Result<(), Trouble> {
     stage.finish(late, its)
 }
 
-fn inherited(stage: &mut Stage) -> Result<(), Trouble> {
+fn inherited(stage: &mut Stage) -> Result<(), CaseError> {
     let (client, backend) = stage.pair()?;
     let open = stage.program()?.inherited();
     let all = stage.program()?.descriptors();
@@ -296,7 +297,7 @@ fn inherited(stage: &mut Stage) -> Result<(), Trouble> {
     }
 }
 
-fn admin_abused(stage: &mut Stage) -> Result<(), Trouble> {
+fn admin_abused(stage: &mut Stage) -> Result<(), CaseError> {
     let silent: Vec<_> = (0..50).map(|_| Program::admin(&stage.place)).collect::<Result<_, _>>()?;
     let abuse: [Vec<u8>; 4] = [
         vec![0xff; 4_096],
@@ -314,14 +315,14 @@ fn admin_abused(stage: &mut Stage) -> Result<(), Trouble> {
     }
     stage.serve()?;
     let (program, place) = stage.both()?;
-    let (status, _) = program.ask(place, "GET", "/live")?;
+    let (status, _) = program.query_admin(place, "GET", "/live")?;
     drop(silent);
     stage.happened(format!("50 silent connections and four bad requests, {answers} of them answered"));
     if status == 200 { Ok(()) } else { broken(format!("the admin page answers {status}")) }
 }
 
 /// A client that is served, and would resume its session; whether it did.
-pub(super) fn visit(stage: &Stage) -> Result<bool, Trouble> {
+pub(super) fn visit(stage: &Stage) -> Result<bool, CaseError> {
     let client = stage.secured(stage.ready()?, true)?;
     let resumed = client.resumed();
     let (client, backend) = stage.joined(client)?;
@@ -329,11 +330,11 @@ pub(super) fn visit(stage: &Stage) -> Result<bool, Trouble> {
     Ok(resumed)
 }
 
-fn ticket_after_policy(stage: &mut Stage) -> Result<(), Trouble> {
+fn ticket_after_policy(stage: &mut Stage) -> Result<(), CaseError> {
     // A ticket, and proof that it is good.
     visit(stage)?;
     if !visit(stage)? {
-        return Err(Trouble::Lab("the ticket was not good from the beginning".to_owned()));
+        return Err(CaseError::Lab("the ticket was not good from the beginning".to_owned()));
     }
     let file = stage.folder.join("handfast.toml");
     let before = stage.configuration();
@@ -345,13 +346,13 @@ fn ticket_after_policy(stage: &mut Stage) -> Result<(), Trouble> {
     crate::program::put(&file, required)?;
     let (program, place) = stage.both()?;
     if !program.reload(place)? {
-        return Err(Trouble::Lab(format!("the new configuration is refused: {}", program.last_words())));
+        return Err(CaseError::Lab(format!("the new configuration is refused: {}", program.last_words())));
     }
     let refused = match stage.ready().and_then(|stream| stage.secured(stream, true)) {
-        Err(Trouble::Broken(_)) => true,
+        Err(CaseError::Broken(_)) => true,
         Ok(mut client) => {
-            let heard = client.ends();
-            heard.socket != SocketEnd::Open && !heard.is_clean()
+            let ending = client.ends();
+            ending.socket != SocketEnd::Open && !ending.is_clean()
         }
         Err(other) => return Err(other),
     };
@@ -360,7 +361,7 @@ fn ticket_after_policy(stage: &mut Stage) -> Result<(), Trouble> {
     crate::program::put(&file, before)?;
     let (program, place) = stage.both()?;
     if !program.reload(place)? {
-        return Err(Trouble::Lab(format!("the old configuration is refused: {}", program.last_words())));
+        return Err(CaseError::Lab(format!("the old configuration is refused: {}", program.last_words())));
     }
     if refused { Ok(()) } else { broken("a client without a certificate was served by its ticket") }
 }

@@ -7,11 +7,11 @@ use handfast_lab::run::pause;
 
 use super::connect::in_vain;
 use crate::case::{Case, case};
+use crate::error::{CaseError, broken};
 use crate::mode::Mode;
-use crate::resolver::{Answers, LATE, Resolver};
+use crate::resolver::{LATE_DELAY, QueryHandling, Resolver};
 use crate::setup::{Setup, USUAL};
 use crate::stage::Stage;
-use crate::trouble::{Trouble, broken};
 
 const SAME: &str = "names are found in the same way";
 const NAMED: Setup = Setup { backend: "\"backend.example:9000\"", ..USUAL };
@@ -54,7 +54,7 @@ pub(super) const CASES: &[Case] = &[
 const fn named(
     name: &'static str,
     what: (&'static str, &'static str),
-    play: fn(&mut Stage) -> Result<(), Trouble>,
+    play: fn(&mut Stage) -> Result<(), CaseError>,
 ) -> Case {
     case(name, "connect", what, play)
         .only(Mode::is_a_path_of_its_own, SAME)
@@ -64,39 +64,41 @@ const fn named(
 }
 
 /// A server of names that knows the backend, and a proxy that asks it.
-fn known(stage: &mut Stage, answers: Answers) -> Result<(Resolver, Ipv4Addr), Trouble> {
+fn known(stage: &mut Stage, answers: QueryHandling) -> Result<(Resolver, Ipv4Addr), CaseError> {
     let address = *stage.backend_at.ip();
     let resolver = Resolver::start(&stage.place, answers, address)?;
     stage.start(None)?;
     Ok((resolver, address))
 }
 
-fn fails(stage: &mut Stage) -> Result<(), Trouble> {
-    let (resolver, address) = known(stage, Answers::Known)?;
-    let mut asked = 0;
-    for (answers, says) in [(Answers::Failing, "stays in use"), (Answers::Unknown, "there is no such name")] {
+fn fails(stage: &mut Stage) -> Result<(), CaseError> {
+    let (resolver, address) = known(stage, QueryHandling::Known)?;
+    let mut queries = 0;
+    for (answers, line) in
+        [(QueryHandling::Failing, "stays in use"), (QueryHandling::Unknown, "there is no such name")]
+    {
         resolver.answer(answers, address);
-        stage.program()?.says(says)?;
-        asked += resolver.asked();
+        stage.program()?.wait_for_line(line)?;
+        queries += resolver.query_count();
         stage.serve()?;
     }
-    resolver.answer(Answers::Known, address);
-    stage.program()?.says("works again")?;
-    stage.happened(format!("{asked} questions failed"));
+    resolver.answer(QueryHandling::Known, address);
+    stage.program()?.wait_for_line("works again")?;
+    stage.happened(format!("{queries} questions failed"));
     stage.names = Some(resolver);
     Ok(())
 }
 
-fn unanswered(stage: &mut Stage) -> Result<(), Trouble> {
+fn unanswered(stage: &mut Stage) -> Result<(), CaseError> {
     let begun = Instant::now();
-    let (resolver, address) = known(stage, Answers::Late)?;
+    let (resolver, address) = known(stage, QueryHandling::Late)?;
     let took = begun.elapsed();
-    if took < LATE {
-        return Err(Trouble::Lab(format!("it served after {took:?}, before an answer had come")));
+    if took < LATE_DELAY {
+        return Err(CaseError::Lab(format!("it served after {took:?}, before an answer had come")));
     }
-    resolver.answer(Answers::Silent, address);
+    resolver.answer(QueryHandling::Silent, address);
     let begun = Instant::now();
-    while resolver.asked() == 0 {
+    while resolver.query_count() == 0 {
         stage.serve()?;
         if begun.elapsed() > Duration::from_secs(30) {
             return broken("names are not asked for any more");
@@ -108,14 +110,17 @@ fn unanswered(stage: &mut Stage) -> Result<(), Trouble> {
     if served.elapsed() > Duration::from_secs(5) {
         return broken(format!("a client waited {:?} for a name", served.elapsed()));
     }
-    stage.happened(format!("answers came {LATE:?} late, and {} questions found none", resolver.asked()));
+    stage.happened(format!(
+        "answers came {LATE_DELAY:?} late, and {} questions found none",
+        resolver.query_count()
+    ));
     stage.names = Some(resolver);
     Ok(())
 }
 
-fn changes(stage: &mut Stage) -> Result<(), Trouble> {
+fn changes(stage: &mut Stage) -> Result<(), CaseError> {
     const TIMES: usize = 5;
-    let (resolver, before) = known(stage, Answers::Known)?;
+    let (resolver, before) = known(stage, QueryHandling::Known)?;
     let (mut client, mut backend) = stage.pair()?;
     let old = stage.backend.take();
     let accepted = || old.as_ref().map(crate::backend::Backend::accepted);
@@ -123,8 +128,8 @@ fn changes(stage: &mut Stage) -> Result<(), Trouble> {
     let after = stage.place.next_peer()?;
     stage.backend_at.set_ip(after);
     stage.open_backend()?;
-    resolver.answer(Answers::Known, after);
-    stage.program()?.says(&format!("resolves to {after} now"))?;
+    resolver.answer(QueryHandling::Known, after);
+    stage.program()?.wait_for_line(&format!("resolves to {after} now"))?;
     for _ in 0..TIMES {
         stage.serve()?;
     }
@@ -138,15 +143,16 @@ fn changes(stage: &mut Stage) -> Result<(), Trouble> {
     stage.finish(client, backend)
 }
 
-fn unknown(stage: &mut Stage) -> Result<(), Trouble> {
+fn unknown(stage: &mut Stage) -> Result<(), CaseError> {
     let address = *stage.backend_at.ip();
-    let resolver = Resolver::start(&stage.place, Answers::Unknown, address)?;
+    let resolver = Resolver::start(&stage.place, QueryHandling::Unknown, address)?;
     stage.launch(None)?;
-    let told = in_vain(stage)?;
+    let ending = in_vain(stage)?;
     stage.record_of(&["name-not-resolved", "no-backend"])?;
-    stage.happened(format!("{} queries found no name; the client received: {told}", resolver.asked()));
-    resolver.answer(Answers::Known, address);
-    stage.program()?.says("works again")?;
+    stage
+        .happened(format!("{} queries found no name; the client received: {ending}", resolver.query_count()));
+    resolver.answer(QueryHandling::Known, address);
+    stage.program()?.wait_for_line("works again")?;
     stage.expect(&["name-not-resolved", "no-backend"]);
     stage.names = Some(resolver);
     stage.begins()

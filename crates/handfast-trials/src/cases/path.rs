@@ -11,12 +11,12 @@ use handfast_testkit::ending::SocketEnd;
 
 use crate::addresses::SERVICE;
 use crate::case::{Case, case};
+use crate::error::{CaseError, MustEnd, broken};
 use crate::judge::connections;
 use crate::program::{Program, reason};
 use crate::setup::limits;
 use crate::stage::{Stage, undisturbed};
 use crate::subject::Subject;
-use crate::trouble::{MustEnd, Trouble, broken};
 
 const SOON: &str = "unacknowledged = \"1s\"\nkeepalive = \"1s\"";
 const TOLD: &str = "both sides see an abort, and the log names the cause";
@@ -78,7 +78,7 @@ pub(super) const CASES: &[Case] = &[
 ];
 
 /// Waits until everything that was sent has been acknowledged: what comes then is another case.
-fn settled(stage: &Stage) -> Result<(), Trouble> {
+fn settled(stage: &Stage) -> Result<(), CaseError> {
     stage.place.settle()?;
     // A delayed acknowledgement takes 40 ms at the most (Documentation/networking/ip-sysctl, TCP_DELACK_MIN).
     let begun = Instant::now();
@@ -88,28 +88,28 @@ fn settled(stage: &Stage) -> Result<(), Trouble> {
     Ok(stage.place.settle()?)
 }
 
-fn dark(stage: &mut Stage, speaks: bool, rule: Rule, reasons: &[&'static str]) -> Result<(), Trouble> {
+fn dark(stage: &mut Stage, sends: bool, rule: Rule, reasons: &[&'static str]) -> Result<(), CaseError> {
     let (mut client, backend) = stage.pair()?;
     settled(stage)?;
     stage.place.path().forget();
     stage.place.path().rule(rule);
-    if speaks {
+    if sends {
         client.try_send(b"into the dark")?;
     }
-    let heard = client.ends();
+    let ending = client.ends();
     let ruled = stage.place.path().seen().ruled;
     stage.record_of(reasons)?;
     stage.place.path().rule(Rule::Pass);
     drop(backend);
     if ruled == 0 {
-        return Err(Trouble::Lab("no packet reached the fault".to_owned()));
+        return Err(CaseError::Lab("no packet reached the fault".to_owned()));
     }
-    stage.happened(format!("{ruled} packets; the client received {}", heard));
+    stage.happened(format!("{ruled} packets; the client received {}", ending));
     stage.expect(reasons);
-    heard.must_abort("the client")
+    ending.must_abort("the client")
 }
 
-fn passes_by(stage: &mut Stage) -> Result<(), Trouble> {
+fn passes_by(stage: &mut Stage) -> Result<(), CaseError> {
     let (mut client, mut backend) = stage.pair()?;
     settled(stage)?;
     stage.place.path().forget();
@@ -118,7 +118,7 @@ fn passes_by(stage: &mut Stage) -> Result<(), Trouble> {
     let begun = Instant::now();
     while stage.place.path().seen().ruled == 0 {
         if begun.elapsed() > DEADLINE {
-            return Err(Trouble::Lab("no packet reached the fault".to_owned()));
+            return Err(CaseError::Lab("no packet reached the fault".to_owned()));
         }
         pause();
     }
@@ -130,38 +130,38 @@ fn passes_by(stage: &mut Stage) -> Result<(), Trouble> {
     stage.finish(client, backend)
 }
 
-fn client_dark(stage: &mut Stage) -> Result<(), Trouble> {
+fn client_dark(stage: &mut Stage) -> Result<(), CaseError> {
     let (client, mut backend) = stage.pair()?;
     settled(stage)?;
     stage.place.path().watch(stage.client_at);
     stage.place.path().rule(Rule::Drop);
     backend.try_send(b"into the dark")?;
-    let heard = backend.ends();
+    let ending = backend.ends();
     let ruled = stage.place.path().seen().ruled;
     stage.record_of(&["relay/client/unacknowledged"])?;
     stage.place.path().watch(*stage.backend_at.ip());
     drop(client);
     if ruled == 0 {
-        return Err(Trouble::Lab("no packet reached the fault".to_owned()));
+        return Err(CaseError::Lab("no packet reached the fault".to_owned()));
     }
-    stage.happened(format!("{ruled} packets; the backend received {}", heard));
+    stage.happened(format!("{ruled} packets; the backend received {}", ending));
     stage.expect(&["relay/client/unacknowledged"]);
-    heard.must_abort("the backend")
+    ending.must_abort("the backend")
 }
 
-fn destroyed(stage: &mut Stage) -> Result<(), Trouble> {
+fn destroyed(stage: &mut Stage) -> Result<(), CaseError> {
     let (mut client, backend) = stage.pair()?;
     let (Ok(SocketAddr::V4(from)), to) = (backend.stream.peer_addr(), stage.backend_at) else {
-        return Err(Trouble::Lab("the backend's connection has no address".to_owned()));
+        return Err(CaseError::Lab("the backend's connection has no address".to_owned()));
     };
     stage.place.destroy(from, to)?;
-    let heard = client.ends();
+    let ending = client.ends();
     stage.happened(format!("the kernel destroyed the socket {from} to {to}"));
     stage.expect(&["relay/local/destroyed"]);
-    heard.must_abort("the client")
+    ending.must_abort("the client")
 }
 
-fn interface_down(stage: &mut Stage) -> Result<(), Trouble> {
+fn interface_down(stage: &mut Stage) -> Result<(), CaseError> {
     const EITHER: [&str; 6] = [
         "relay/backend/keepalive-unanswered",
         "relay/client/keepalive-unanswered",
@@ -189,9 +189,9 @@ fn interface_down(stage: &mut Stage) -> Result<(), Trouble> {
     stage.expect(&EITHER);
     // The notification was lost with the interface: a peer that sends gets another one.
     let _ = (client.try_send(b"still there?"), backend.try_send(b"still there?"));
-    let heard = (client.ends(), backend.ends());
-    if heard.0.socket == SocketEnd::Fin || heard.1.socket == SocketEnd::Fin {
-        return broken(format!("the client received {}, the backend {}", heard.0, heard.1));
+    let endings = (client.ends(), backend.ends());
+    if endings.0.socket == SocketEnd::Fin || endings.1.socket == SocketEnd::Fin {
+        return broken(format!("the client received {}, the backend {}", endings.0, endings.1));
     }
     Ok(())
 }
@@ -203,7 +203,7 @@ fn ended(
     program: &mut Option<Program>,
     place: &Place,
     reasons: &[&str],
-) -> Result<bool, Trouble> {
+) -> Result<bool, CaseError> {
     if !subject.is_logged {
         return Ok(connections(place)? == 0);
     }

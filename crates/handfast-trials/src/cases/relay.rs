@@ -10,10 +10,10 @@ use rustls::AlertDescription;
 
 use super::machine::wait;
 use crate::case::{Case, case};
+use crate::error::{CaseError, MustEnd, broken, lab};
 use crate::mode::Mode;
 use crate::setup::limits;
 use crate::stage::Stage;
-use crate::trouble::{MustEnd, Trouble, broken, lab};
 
 const HUNDRED: [u8; 100] = [b'h'; 100];
 /// Time for which data is sent to a peer that takes nothing.
@@ -137,101 +137,101 @@ pub(super) const CASES: &[Case] = &[
     ),
 ];
 
-fn backend_resets(stage: &mut Stage) -> Result<(), Trouble> {
+fn backend_resets(stage: &mut Stage) -> Result<(), CaseError> {
     let (mut client, mut backend) = stage.pair()?;
     backend.try_send(&HUNDRED)?;
     backend.reset();
-    let heard = client.ends();
+    let ending = client.ends();
     stage.happened("100 bytes and a reset");
-    if heard.bytes.len() != HUNDRED.len() {
-        return broken(format!("the client received {}: not the bytes that came before", heard));
+    if ending.bytes.len() != HUNDRED.len() {
+        return broken(format!("the client received {}: not the bytes that came before", ending));
     }
     stage.expect(&["relay/backend/reset"]);
-    heard.must_abort("the client")
+    ending.must_abort("the client")
 }
 
-fn client_resets(stage: &mut Stage) -> Result<(), Trouble> {
+fn client_resets(stage: &mut Stage) -> Result<(), CaseError> {
     let (client, mut backend) = stage.pair()?;
     client.reset();
-    let heard = backend.ends();
+    let ending = backend.ends();
     stage.happened("a reset");
     stage.expect(&["relay/client/reset"]);
-    heard.must_abort("the backend")
+    ending.must_abort("the backend")
 }
 
-fn client_truncates(stage: &mut Stage) -> Result<(), Trouble> {
+fn client_truncates(stage: &mut Stage) -> Result<(), CaseError> {
     let (mut client, mut backend) = stage.pair()?;
     client.try_send(&HUNDRED)?;
     client.fin();
-    let heard = backend.ends();
+    let ending = backend.ends();
     stage.happened("100 bytes and a FIN without close_notify");
     stage.expect(&["relay/client/truncated"]);
-    heard.must_abort("the backend")
+    ending.must_abort("the backend")
 }
 
-fn backend_truncates(stage: &mut Stage) -> Result<(), Trouble> {
+fn backend_truncates(stage: &mut Stage) -> Result<(), CaseError> {
     let (mut client, mut backend) = stage.pair()?;
     backend.try_send(&HUNDRED)?;
     backend.fin();
-    let heard = client.ends();
+    let ending = client.ends();
     stage.happened("100 bytes and a FIN without close_notify");
     stage.expect(&["relay/backend/truncated"]);
-    heard.must_abort("the client")
+    ending.must_abort("the client")
 }
 
-fn client_half_closes(stage: &mut Stage) -> Result<(), Trouble> {
+fn client_half_closes(stage: &mut Stage) -> Result<(), CaseError> {
     let (mut client, mut backend) = stage.pair()?;
     client.close();
     backend.read_to_close_notify()?;
     stage.happened("the backend saw the client's end before it answered");
     backend.try_send(&HUNDRED)?;
     backend.close();
-    let heard = client.ends();
-    if heard.bytes.len() != HUNDRED.len() {
-        return broken(format!("the client received {}: not the answer", heard));
+    let ending = client.ends();
+    if ending.bytes.len() != HUNDRED.len() {
+        return broken(format!("the client received {}: not the answer", ending));
     }
     stage.expect(&["finished"]);
-    heard.must_be_clean("the client")
+    ending.must_be_clean("the client")
 }
 
-fn backend_half_closes(stage: &mut Stage) -> Result<(), Trouble> {
+fn backend_half_closes(stage: &mut Stage) -> Result<(), CaseError> {
     let (mut client, mut backend) = stage.pair()?;
     backend.close();
     client.read_to_close_notify()?;
     stage.happened("the client saw the backend's end before it sent data");
     client.try_send(&HUNDRED)?;
     client.close();
-    let heard = backend.ends();
-    if heard.bytes.len() != HUNDRED.len() {
-        return broken(format!("the backend received {}: not the client's data", heard));
+    let ending = backend.ends();
+    if ending.bytes.len() != HUNDRED.len() {
+        return broken(format!("the backend received {}: not the client's data", ending));
     }
     stage.expect(&["finished"]);
-    heard.must_be_clean("the backend")?;
+    ending.must_be_clean("the backend")?;
     client.ends().must_be_clean("the client")
 }
 
-fn half_closed(stage: &mut Stage) -> Result<(), Trouble> {
+fn half_closed(stage: &mut Stage) -> Result<(), CaseError> {
     let (mut client, mut backend) = stage.pair()?;
     client.close();
     backend.read_to_close_notify()?;
     let begun = Instant::now();
-    let heard = client.ends();
+    let ending = client.ends();
     stage.happened(format!(
         "half closed and silent for {} ms, until it was ended",
         begun.elapsed().as_millis()
     ));
     stage.expect(&["relay/operator/half-closed-idle"]);
-    heard.must_abort("the client")
+    ending.must_abort("the client")
 }
 
-fn idle(stage: &mut Stage) -> Result<(), Trouble> {
+fn idle(stage: &mut Stage) -> Result<(), CaseError> {
     let (mut client, mut backend) = stage.pair()?;
     let begun = Instant::now();
-    let heard = (client.ends(), backend.ends());
+    let endings = (client.ends(), backend.ends());
     stage.happened(format!("silent for {} ms, until it was ended", begun.elapsed().as_millis()));
     stage.expect(&["relay/operator/idle"]);
-    heard.0.must_abort("the client")?;
-    heard.1.must_abort("the backend")
+    endings.0.must_abort("the client")?;
+    endings.1.must_abort("the backend")
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -241,7 +241,7 @@ enum Direction {
 }
 
 /// Sends until nothing more was taken for a while; gives how many bytes that were, and what of the last record was not taken.
-fn push(peer: &mut Connection) -> Result<(usize, Vec<u8>), Trouble> {
+fn push(peer: &mut Connection) -> Result<(usize, Vec<u8>), CaseError> {
     let chunk = vec![b'p'; 16 << 10];
     let mut sent = 0;
     peer.stream.set_write_timeout(Some(PUSHED))?;
@@ -264,7 +264,7 @@ fn push(peer: &mut Connection) -> Result<(usize, Vec<u8>), Trouble> {
     }
 }
 
-fn stuck(stage: &mut Stage, direction: Direction) -> Result<(), Trouble> {
+fn stuck(stage: &mut Stage, direction: Direction) -> Result<(), CaseError> {
     let (client, backend) = stage.pair()?;
     let (mut source, mut sink) = match direction {
         Direction::ToBackend => (client, backend),
@@ -305,59 +305,59 @@ fn stuck(stage: &mut Stage, direction: Direction) -> Result<(), Trouble> {
     Ok(())
 }
 
-fn never_reads(stage: &mut Stage) -> Result<(), Trouble> {
+fn never_reads(stage: &mut Stage) -> Result<(), CaseError> {
     let (mut client, backend) = stage.pair()?;
     let (sent, _) = push(&mut client)?;
-    let heard = client.ends();
+    let ending = client.ends();
     stage.happened(format!("{} KiB were pushed until nothing more was taken", sent >> 10));
     drop(backend);
     stage.expect(&["relay/backend/zero-window", "relay/backend/unacknowledged"]);
-    heard.must_abort("the client")
+    ending.must_abort("the client")
 }
 
-fn tampered_by_client(stage: &mut Stage) -> Result<(), Trouble> {
+fn tampered_by_client(stage: &mut Stage) -> Result<(), CaseError> {
     let (mut client, mut backend) = stage.pair()?;
     let mut record = client.encrypted(&HUNDRED);
     record[20] ^= 1;
     client.write(&record)?;
-    let (told, heard) = (client.ends(), backend.ends());
+    let (client_ending, backend_ending) = (client.ends(), backend.ends());
     stage.happened("one bit of a record was flipped");
     // bad_record_mac (RFC 9846 §6).
-    if told.alert != Some(AlertDescription::BadRecordMac) {
-        return broken(format!("the client received {}: not alert 20", told));
+    if client_ending.alert != Some(AlertDescription::BadRecordMac) {
+        return broken(format!("the client received {}: not alert 20", client_ending));
     }
-    if !heard.bytes.is_empty() {
-        return broken(format!("{} bytes of it reached the backend", heard.bytes.len()));
+    if !backend_ending.bytes.is_empty() {
+        return broken(format!("{} bytes of it reached the backend", backend_ending.bytes.len()));
     }
     stage.expect(&["relay/client/tls"]);
-    heard.must_abort("the backend")
+    backend_ending.must_abort("the backend")
 }
 
-fn tampered_by_backend(stage: &mut Stage) -> Result<(), Trouble> {
+fn tampered_by_backend(stage: &mut Stage) -> Result<(), CaseError> {
     let (mut client, mut backend) = stage.pair()?;
     let mut record = backend.encrypted(&HUNDRED);
     record[20] ^= 1;
     backend.write(&record)?;
-    let (heard, _) = (client.ends(), backend.ends());
+    let (ending, _) = (client.ends(), backend.ends());
     stage.happened("one bit of a record was flipped");
-    if !heard.bytes.is_empty() {
-        return broken(format!("{} bytes of it reached the client", heard.bytes.len()));
+    if !ending.bytes.is_empty() {
+        return broken(format!("{} bytes of it reached the client", ending.bytes.len()));
     }
     stage.expect(&["relay/backend/tls"]);
-    heard.must_abort("the client")
+    ending.must_abort("the client")
 }
 
-fn alert_in_tunnel(stage: &mut Stage) -> Result<(), Trouble> {
+fn alert_in_tunnel(stage: &mut Stage) -> Result<(), CaseError> {
     let (mut client, mut backend) = stage.pair()?;
     // Fatal, 40, and not encrypted.
     client.write(&[0x15, 3, 3, 0, 2, 2, 40])?;
-    let heard = backend.ends();
+    let ending = backend.ends();
     stage.happened("alert 40 in the clear");
     stage.expect(&["relay/client/tls"]);
-    heard.must_abort("the backend")
+    ending.must_abort("the backend")
 }
 
-fn tiny_writes(stage: &mut Stage) -> Result<(), Trouble> {
+fn tiny_writes(stage: &mut Stage) -> Result<(), CaseError> {
     const TIMES: usize = 2_000;
     let (mut client, mut backend) = stage.pair()?;
     let bytes = piece(0, TIMES);
@@ -372,11 +372,11 @@ fn tiny_writes(stage: &mut Stage) -> Result<(), Trouble> {
 }
 
 /// The outcome of a thread.
-fn joined<T>(outcome: std::thread::Result<Result<T, Failed>>) -> Result<T, Trouble> {
-    Ok(outcome.map_err(|_| Trouble::Lab("a thread panicked".to_owned()))??)
+fn joined<T>(outcome: std::thread::Result<Result<T, Failed>>) -> Result<T, CaseError> {
+    Ok(outcome.map_err(|_| CaseError::Lab("a thread panicked".to_owned()))??)
 }
 
-fn both_ways(stage: &mut Stage) -> Result<(), Trouble> {
+fn both_ways(stage: &mut Stage) -> Result<(), CaseError> {
     const LENGTH: usize = 8 << 20;
     let (mut client, mut backend) = stage.pair()?;
     std::thread::scope(|scope| {

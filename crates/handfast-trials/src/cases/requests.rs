@@ -16,12 +16,12 @@ use super::hello::{EARLY, LIMIT};
 use super::life::{has_stopped, shut};
 use crate::backend::Manner;
 use crate::case::{Case, case};
+use crate::error::{CaseError, MustEnd, broken, lab};
 use crate::http::{self, Response};
 use crate::mode::Mode;
 use crate::program::put;
 use crate::setup::{Setup, USUAL};
 use crate::stage::Stage;
-use crate::trouble::{MustEnd, Trouble, broken, lab};
 
 pub(super) const NO_REQUESTS: &str = "bytes are forwarded there, and requests are not read";
 /// Kept connections end soon, so that none is open when a case is judged.
@@ -42,7 +42,7 @@ pub(super) const fn of_requests(
     name: &'static str,
     step: &'static str,
     what: (&'static str, &'static str),
-    play: fn(&mut Stage) -> Result<(), Trouble>,
+    play: fn(&mut Stage) -> Result<(), CaseError>,
 ) -> Case {
     case(name, step, what, play).only(Mode::is_http, NO_REQUESTS).with(KEPT)
 }
@@ -154,14 +154,18 @@ pub(super) const CASES: &[Case] = &[
 ];
 
 /// A client whose request has reached the backend, and the backend's end behind its head.
-pub(super) fn asked(stage: &Stage, request: &[u8]) -> Result<(Connection, Connection), Trouble> {
+pub(super) fn open_request(stage: &Stage, request: &[u8]) -> Result<(Connection, Connection), CaseError> {
     let mut client = stage.requester()?;
-    let backend = asks(stage, &mut client, request)?;
+    let backend = send_next_request(stage, &mut client, request)?;
     Ok((client, backend))
 }
 
 /// A client's next request reaches the backend on a new connection.
-pub(super) fn asks(stage: &Stage, client: &mut Connection, request: &[u8]) -> Result<Connection, Trouble> {
+pub(super) fn send_next_request(
+    stage: &Stage,
+    client: &mut Connection,
+    request: &[u8],
+) -> Result<Connection, CaseError> {
     stage.backend()?.forget();
     stage.backend()?.behave(Manner::Requests);
     client.try_send(request)?;
@@ -173,19 +177,19 @@ pub(super) fn asks(stage: &Stage, client: &mut Connection, request: &[u8]) -> Re
 }
 
 /// The backend answers, and the client receives it.
-pub(super) fn answers(client: &mut Connection, backend: &mut Connection) -> Result<Response, Trouble> {
+pub(super) fn answers(client: &mut Connection, backend: &mut Connection) -> Result<Response, CaseError> {
     backend.try_send(ANSWER)?;
     let response = http::response(client)?.must_be(200)?;
     if ANSWER.ends_with(&response.content) { Ok(response) } else { broken("the client got another response") }
 }
 
 /// The client closes, and is closed, cleanly.
-pub(super) fn leaves_cleanly(mut client: Connection) -> Result<(), Trouble> {
+pub(super) fn leaves_cleanly(mut client: Connection) -> Result<(), CaseError> {
     client.close();
     client.ends().must_be_clean("the client")
 }
 
-fn ambiguous(stage: &mut Stage) -> Result<(), Trouble> {
+fn ambiguous(stage: &mut Stage) -> Result<(), CaseError> {
     const HEAD: &str = "POST / HTTP/1.1\r\nHost: localhost\r\n";
     const REQUESTS: [&str; 10] = [
         "Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nGET /x HTTP/1.1\r\nHost: x\r\n\r\n",
@@ -207,9 +211,9 @@ fn ambiguous(stage: &mut Stage) -> Result<(), Trouble> {
         if !matches!(response.status, 400 | 501) {
             return broken(format!("{request:?} was answered with {:?}", response.head));
         }
-        let heard = client.ends();
-        if heard.socket == SocketEnd::Open || !heard.bytes.is_empty() {
-            return broken(format!("behind the refusal of {request:?} came {}", heard));
+        let ending = client.ends();
+        if ending.socket == SocketEnd::Open || !ending.bytes.is_empty() {
+            return broken(format!("behind the refusal of {request:?} came {}", ending));
         }
     }
     if stage.backend()?.accepted() != accepted {
@@ -220,7 +224,7 @@ fn ambiguous(stage: &mut Stage) -> Result<(), Trouble> {
     Ok(())
 }
 
-fn dripping(stage: &mut Stage) -> Result<(), Trouble> {
+fn dripping(stage: &mut Stage) -> Result<(), CaseError> {
     const PACE: Duration = Duration::from_millis(40);
     let mut client = stage.requester()?;
     client.try_send(b"GET / HTTP/1.1\r\nX: ")?;
@@ -236,14 +240,14 @@ fn dripping(stage: &mut Stage) -> Result<(), Trouble> {
     stage.happened(format!("{sent} bytes of a head were dripped in {} ms", took.as_millis()));
     stage.expect(&["hello/client/request-deadline"]);
     match sent {
-        0..5 => Err(Trouble::Lab(format!("only {sent} bytes were dripped"))),
+        0..5 => Err(CaseError::Lab(format!("only {sent} bytes were dripped"))),
         _ if took >= DEADLINE => broken(format!("{sent} bytes were taken in {took:?}")),
         _ if took < LIMIT - EARLY => broken(format!("it was refused after {took:?}, before its deadline")),
         _ => Ok(()),
     }
 }
 
-fn endless(stage: &mut Stage) -> Result<(), Trouble> {
+fn endless(stage: &mut Stage) -> Result<(), CaseError> {
     let (before, accepted) = (stage.program()?.memory(), stage.backend()?.accepted());
     let mut client = stage.requester()?;
     client.try_send(b"GET / HTTP/1.1\r\nHost: localhost\r\n")?;
@@ -260,35 +264,35 @@ fn endless(stage: &mut Stage) -> Result<(), Trouble> {
     Ok(())
 }
 
-fn idle(stage: &mut Stage) -> Result<(), Trouble> {
-    let (mut client, mut backend) = asked(stage, GET)?;
+fn idle(stage: &mut Stage) -> Result<(), CaseError> {
+    let (mut client, mut backend) = open_request(stage, GET)?;
     let begun = Instant::now();
     answers(&mut client, &mut backend)?;
-    let heard = client.ends();
+    let ending = client.ends();
     let took = begun.elapsed();
     stage.happened(format!("idle for {} ms, until it was ended", took.as_millis()));
     stage.closed(1, "http-closed")?;
     if took < LIMIT - EARLY {
         return broken(format!("it was ended after {took:?}, before its limit"));
     }
-    heard.must_be_clean("the client")
+    ending.must_be_clean("the client")
 }
 
-fn upload_cut(stage: &mut Stage) -> Result<(), Trouble> {
+fn upload_cut(stage: &mut Stage) -> Result<(), CaseError> {
     const LENGTH: &[u8] = b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n";
     const CHUNKS: &[u8] = b"POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n64\r\n";
     for (head, resets) in [(LENGTH, true), (LENGTH, false), (CHUNKS, true), (CHUNKS, false)] {
-        let (mut client, mut backend) = asked(stage, &[head, &HUNDRED].concat())?;
+        let (mut client, mut backend) = open_request(stage, &[head, &HUNDRED].concat())?;
         if resets {
             client.reset();
         } else {
             client.close();
         }
-        let heard = backend.ends();
-        if heard.bytes.len() > HUNDRED.len() + 8 {
-            return broken(format!("the backend received {}: more than was sent", heard));
+        let ending = backend.ends();
+        if ending.bytes.len() > HUNDRED.len() + 8 {
+            return broken(format!("the backend received {}: more than was sent", ending));
         }
-        heard.must_abort("the backend")?;
+        ending.must_abort("the backend")?;
     }
     stage.happened("100 bytes of content, then a reset or an end, with a length and in chunks");
     stage.expect_of(2, &["relay/client/reset"]);
@@ -296,19 +300,19 @@ fn upload_cut(stage: &mut Stage) -> Result<(), Trouble> {
     Ok(())
 }
 
-fn leaves(stage: &mut Stage) -> Result<(), Trouble> {
-    let (client, mut backend) = asked(stage, GET)?;
+fn leaves(stage: &mut Stage) -> Result<(), CaseError> {
+    let (client, mut backend) = open_request(stage, GET)?;
     client.reset();
-    let heard = backend.ends();
+    let ending = backend.ends();
     stage.happened("a reset instead of a wait");
     stage.expect(&["relay/client/reset"]);
-    heard.must_abort("the backend")
+    ending.must_abort("the backend")
 }
 
-fn pipelined(stage: &mut Stage) -> Result<(), Trouble> {
+fn pipelined(stage: &mut Stage) -> Result<(), CaseError> {
     const TIMES: usize = 50;
     let accepted = stage.backend()?.accepted();
-    let (mut client, mut backend) = asked(stage, &GET.repeat(TIMES))?;
+    let (mut client, mut backend) = open_request(stage, &GET.repeat(TIMES))?;
     for number in 0..3 {
         let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n{number}");
         backend.try_send(answer.as_bytes())?;
@@ -318,14 +322,14 @@ fn pipelined(stage: &mut Stage) -> Result<(), Trouble> {
         http::head(&mut backend)?;
     }
     client.reset();
-    let heard = backend.ends();
+    let ending = backend.ends();
     let reached = stage.backend()?.accepted() - accepted;
     stage.happened(format!("{TIMES} requests at once, and a reset behind three responses"));
     stage.expect(&["relay/client/reset"]);
-    if !heard.bytes.is_empty() || reached != 1 {
-        return broken(format!("the backend received {} on {reached} connections", heard));
+    if !ending.bytes.is_empty() || reached != 1 {
+        return broken(format!("the backend received {} on {reached} connections", ending));
     }
-    heard.must_abort("the backend")
+    ending.must_abort("the backend")
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -349,7 +353,7 @@ fn stalled(sent: &AtomicUsize) -> usize {
     before
 }
 
-fn send_large(source: &mut Connection, sent: &AtomicUsize) -> Result<(), Trouble> {
+fn send_large(source: &mut Connection, sent: &AtomicUsize) -> Result<(), CaseError> {
     let mut from = 0;
     while from < LARGE {
         let chunk = piece(from as u64, 16 << 10).to_vec();
@@ -360,7 +364,7 @@ fn send_large(source: &mut Connection, sent: &AtomicUsize) -> Result<(), Trouble
     Ok(())
 }
 
-fn take_large(sink: &mut Connection) -> Result<(), Trouble> {
+fn take_large(sink: &mut Connection) -> Result<(), CaseError> {
     for from in (0..LARGE).step_by(16 << 10) {
         if sink.try_read_exactly(16 << 10)? != piece(from as u64, 16 << 10) {
             return broken(format!("a byte behind {from} is not the one that was sent"));
@@ -369,10 +373,10 @@ fn take_large(sink: &mut Connection) -> Result<(), Trouble> {
     Ok(())
 }
 
-fn slow(stage: &mut Stage, way: Way) -> Result<(), Trouble> {
+fn slow(stage: &mut Stage, way: Way) -> Result<(), CaseError> {
     let upload = format!("POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: {LARGE}\r\n\r\n");
     let request = if way == Way::ToBackend { upload.as_bytes() } else { GET };
-    let (mut client, mut backend) = asked(stage, request)?;
+    let (mut client, mut backend) = open_request(stage, request)?;
     if way == Way::ToClient {
         backend.try_send(format!("HTTP/1.1 200 OK\r\nContent-Length: {LARGE}\r\n\r\n").as_bytes())?;
     }
@@ -396,11 +400,11 @@ fn slow(stage: &mut Stage, way: Way) -> Result<(), Trouble> {
             http::head(sink)?;
         }
         let took = take_large(sink);
-        let sending = sending.join().unwrap_or_else(|_| Err(Trouble::Lab("a thread panicked".to_owned())));
+        let sending = sending.join().unwrap_or_else(|_| Err(CaseError::Lab("a thread panicked".to_owned())));
         held.and(took).and(sending)?;
         match stalled {
             _ if grew > 1 << 10 => broken(format!("memory grew by {grew} KiB for one request")),
-            LARGE => Err(Trouble::Lab("all of it was taken at once".to_owned())),
+            LARGE => Err(CaseError::Lab("all of it was taken at once".to_owned())),
             _ => Ok(()),
         }
     })?;
@@ -411,14 +415,14 @@ fn slow(stage: &mut Stage, way: Way) -> Result<(), Trouble> {
 }
 
 /// The second half of what [`HALF`] began.
-fn completes(client: &mut Connection, backend: &mut Connection) -> Result<(), Trouble> {
+fn completes(client: &mut Connection, backend: &mut Connection) -> Result<(), CaseError> {
     backend.try_send(&HUNDRED)?;
     Ok(client.expect(&HUNDRED)?)
 }
 
 /// A client that has received the first half of a response.
-fn half_answered(stage: &Stage) -> Result<(Connection, Connection), Trouble> {
-    let (mut client, mut backend) = asked(stage, GET)?;
+fn half_answered(stage: &Stage) -> Result<(Connection, Connection), CaseError> {
+    let (mut client, mut backend) = open_request(stage, GET)?;
     backend.try_send(HALF)?;
     backend.try_send(&HUNDRED)?;
     http::head(&mut client)?;
@@ -426,10 +430,10 @@ fn half_answered(stage: &Stage) -> Result<(Connection, Connection), Trouble> {
     Ok((client, backend))
 }
 
-fn stop_completes(stage: &mut Stage) -> Result<(), Trouble> {
+fn stop_completes(stage: &mut Stage) -> Result<(), CaseError> {
     let (mut begun, mut its) = half_answered(stage)?;
-    let (mut waiting, mut other) = asked(stage, GET)?;
-    let (mut idle, mut kept) = asked(stage, GET)?;
+    let (mut waiting, mut other) = open_request(stage, GET)?;
+    let (mut idle, mut kept) = open_request(stage, GET)?;
     answers(&mut idle, &mut kept)?;
     stage.leave()?;
     stage.program()?.signal(Signal::TERM)?;
@@ -443,11 +447,11 @@ fn stop_completes(stage: &mut Stage) -> Result<(), Trouble> {
     }
     waiting.ends().must_be_clean("the client of the last response")?;
     stage.happened("two responses were due when it was stopped");
-    stage.program()?.says("every connection had ended")?;
+    stage.program()?.wait_for_line("every connection had ended")?;
     has_stopped(stage)
 }
 
-fn reload_in_response(stage: &mut Stage) -> Result<(), Trouble> {
+fn reload_in_response(stage: &mut Stage) -> Result<(), CaseError> {
     let long = format!("GET / HTTP/1.1\r\nHost: localhost\r\nX: {}\r\n\r\n", "x".repeat(2_000));
     let file = stage.folder.join("handfast.toml");
     let good = stage.configuration();
@@ -468,7 +472,7 @@ fn reload_in_response(stage: &mut Stage) -> Result<(), Trouble> {
     reloads(stage)
 }
 
-fn reloads(stage: &mut Stage) -> Result<(), Trouble> {
+fn reloads(stage: &mut Stage) -> Result<(), CaseError> {
     let (program, place) = stage.both()?;
-    if program.reload(place)? { Ok(()) } else { Err(Trouble::Lab(program.last_words())) }
+    if program.reload(place)? { Ok(()) } else { Err(CaseError::Lab(program.last_words())) }
 }

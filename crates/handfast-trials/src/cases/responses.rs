@@ -7,11 +7,13 @@ use handfast_testkit::connection::Connection;
 use handfast_testkit::ending::SocketEnd;
 
 use super::hello::{EARLY, LIMIT};
-use super::requests::{GET, answers, asked, asks, http as setup, leaves_cleanly, of_requests};
+use super::requests::{
+    GET, answers, http as setup, leaves_cleanly, of_requests, open_request, send_next_request,
+};
 use crate::case::Case;
+use crate::error::{CaseError, MustEnd, broken};
 use crate::http;
 use crate::stage::Stage;
-use crate::trouble::{MustEnd, Trouble, broken};
 
 /// CPU that a flood may take, on however slow a machine.
 const CALM: Duration = Duration::from_secs(2);
@@ -110,9 +112,9 @@ pub(super) const CASES: &[Case] = &[
     ),
 ];
 
-fn late(stage: &mut Stage) -> Result<(), Trouble> {
+fn late(stage: &mut Stage) -> Result<(), CaseError> {
     let begun = Instant::now();
-    let (mut client, mut backend) = asked(stage, GET)?;
+    let (mut client, mut backend) = open_request(stage, GET)?;
     http::response(&mut client)?.must_be(504)?;
     let took = begun.elapsed();
     stage.happened(format!("no response for {} ms, until it was given up", took.as_millis()));
@@ -127,19 +129,19 @@ fn late(stage: &mut Stage) -> Result<(), Trouble> {
     leaves_cleanly(client)
 }
 
-fn stops(stage: &mut Stage) -> Result<(), Trouble> {
-    let (mut client, mut backend) = asked(stage, GET)?;
+fn stops(stage: &mut Stage) -> Result<(), CaseError> {
+    let (mut client, mut backend) = open_request(stage, GET)?;
     backend.try_send(b"HTTP/1.1 200 OK\r\nContent-Length: 200\r\n\r\n")?;
     backend.try_send(&HUNDRED)?;
     let begun = Instant::now();
-    let heard = client.ends();
+    let ending = client.ends();
     stage.happened(format!("a half, then nothing for {} ms", begun.elapsed().as_millis()));
     stage.expect(&["relay/backend/content-deadline"]);
-    heard.must_abort("the client")?;
+    ending.must_abort("the client")?;
     backend.ends().must_abort("the backend")
 }
 
-fn not_http(stage: &mut Stage) -> Result<(), Trouble> {
+fn not_http(stage: &mut Stage) -> Result<(), CaseError> {
     const WRONG: [&[u8]; 8] = [
         b"SSH-2.0-OpenSSH_9.2p1 secret\r\n",
         b"\x16\x03\x03\x00\x02secret",
@@ -151,7 +153,7 @@ fn not_http(stage: &mut Stage) -> Result<(), Trouble> {
         b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: secret\r\n\r\n",
     ];
     for wrong in WRONG {
-        let (mut client, mut backend) = asked(stage, GET)?;
+        let (mut client, mut backend) = open_request(stage, GET)?;
         backend.try_send(wrong)?;
         let response = http::response(&mut client)?.must_be(502)?;
         let content = String::from_utf8_lossy(&response.content).into_owned();
@@ -165,9 +167,9 @@ fn not_http(stage: &mut Stage) -> Result<(), Trouble> {
     Ok(())
 }
 
-fn head_endless(stage: &mut Stage) -> Result<(), Trouble> {
+fn head_endless(stage: &mut Stage) -> Result<(), CaseError> {
     let before = stage.program()?.memory();
-    let (mut client, mut backend) = asked(stage, GET)?;
+    let (mut client, mut backend) = open_request(stage, GET)?;
     backend.try_send(b"HTTP/1.1 200 OK\r\n")?;
     let line = [b"X: ".as_slice(), &[b'x'; 1_000], b"\r\n"].concat().repeat(16);
     // It is given up before all of it is sent.
@@ -179,10 +181,10 @@ fn head_endless(stage: &mut Stage) -> Result<(), Trouble> {
     if grew > 1 << 10 { broken(format!("memory grew by {grew} KiB")) } else { leaves_cleanly(client) }
 }
 
-fn interim_flood(stage: &mut Stage) -> Result<(), Trouble> {
+fn interim_flood(stage: &mut Stage) -> Result<(), CaseError> {
     const TIMES: usize = 10_000;
     let before = stage.program()?.cpu();
-    let (mut client, mut backend) = asked(stage, GET)?;
+    let (mut client, mut backend) = open_request(stage, GET)?;
     // It is given up before all of them are sent.
     let _ = backend.try_send(&b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n".repeat(TIMES));
     http::response(&mut client)?.must_be(502)?;
@@ -201,7 +203,7 @@ enum Cut {
     Truncates,
 }
 
-fn cut(stage: &mut Stage) -> Result<(), Trouble> {
+fn cut(stage: &mut Stage) -> Result<(), CaseError> {
     const LENGTH: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n";
     const CHUNKS: &[u8] = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n64\r\n";
     const UNTIL_CLOSE: &[u8] = b"HTTP/1.1 200 OK\r\n\r\n";
@@ -212,7 +214,7 @@ fn cut(stage: &mut Stage) -> Result<(), Trouble> {
         stage.expect(&["relay/backend/truncated"]);
     }
     for (head, how) in &cuts {
-        let (mut client, mut backend) = asked(stage, GET)?;
+        let (mut client, mut backend) = open_request(stage, GET)?;
         backend.try_send(&[*head, &HUNDRED].concat())?;
         match how {
             Cut::Ends => backend.close(),
@@ -220,11 +222,11 @@ fn cut(stage: &mut Stage) -> Result<(), Trouble> {
             Cut::Truncates => backend.fin(),
         }
         http::head(&mut client)?;
-        let heard = client.ends();
-        if heard.bytes.len() < HUNDRED.len() {
-            return broken(format!("the client received {}: not the bytes that came before", heard));
+        let ending = client.ends();
+        if ending.bytes.len() < HUNDRED.len() {
+            return broken(format!("the client received {}: not the bytes that came before", ending));
         }
-        heard.must_abort("the client")?;
+        ending.must_abort("the client")?;
     }
     stage.happened(format!("{} responses were cut behind 100 bytes", cuts.len()));
     stage.expect_of(2, &["relay/backend/closed-early"]);
@@ -232,8 +234,8 @@ fn cut(stage: &mut Stage) -> Result<(), Trouble> {
     Ok(())
 }
 
-fn surplus(stage: &mut Stage) -> Result<(), Trouble> {
-    let (mut client, mut backend) = asked(stage, GET)?;
+fn surplus(stage: &mut Stage) -> Result<(), CaseError> {
+    let (mut client, mut backend) = open_request(stage, GET)?;
     backend.try_send(
         b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nokHTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil",
     )?;
@@ -241,7 +243,7 @@ fn surplus(stage: &mut Stage) -> Result<(), Trouble> {
     if response.content != b"ok" {
         return broken("the first response has another's content");
     }
-    let mut next = asks(stage, &mut client, GET)?;
+    let mut next = send_next_request(stage, &mut client, GET)?;
     answers(&mut client, &mut next)?;
     stage.happened("two responses to one request");
     if backend.ends().socket == SocketEnd::Open {
@@ -250,9 +252,9 @@ fn surplus(stage: &mut Stage) -> Result<(), Trouble> {
     leaves_cleanly(client)
 }
 
-fn early(stage: &mut Stage) -> Result<(), Trouble> {
+fn early(stage: &mut Stage) -> Result<(), CaseError> {
     const LENGTH: &[u8] = b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1048576\r\n\r\n";
-    let (mut client, mut backend) = asked(stage, LENGTH)?;
+    let (mut client, mut backend) = open_request(stage, LENGTH)?;
     client.try_send(&HUNDRED)?;
     backend.expect(&HUNDRED)?;
     backend
@@ -268,8 +270,8 @@ fn early(stage: &mut Stage) -> Result<(), Trouble> {
 }
 
 /// A client whose backend's connection has served two requests: it is kept.
-fn kept(stage: &Stage) -> Result<(Connection, Connection), Trouble> {
-    let (mut client, mut backend) = asked(stage, GET)?;
+fn kept(stage: &Stage) -> Result<(Connection, Connection), CaseError> {
+    let (mut client, mut backend) = open_request(stage, GET)?;
     answers(&mut client, &mut backend)?;
     client.try_send(GET)?;
     http::head(&mut backend)?;
@@ -277,7 +279,7 @@ fn kept(stage: &Stage) -> Result<(Connection, Connection), Trouble> {
     Ok((client, backend))
 }
 
-fn kept_closes(stage: &mut Stage) -> Result<(), Trouble> {
+fn kept_closes(stage: &mut Stage) -> Result<(), CaseError> {
     let ends: [fn(Connection) -> Option<Connection>; 3] = [
         |mut backend| {
             backend.close();
@@ -296,7 +298,7 @@ fn kept_closes(stage: &mut Stage) -> Result<(), Trouble> {
         let (mut client, backend) = kept(stage)?;
         let old = end(backend);
         stage.place.settle()?;
-        let mut next = asks(stage, &mut client, GET)?;
+        let mut next = send_next_request(stage, &mut client, GET)?;
         answers(&mut client, &mut next)?;
         leaves_cleanly(client)?;
         if old.is_some_and(|mut old| old.ends().socket == SocketEnd::Open) {
@@ -308,7 +310,7 @@ fn kept_closes(stage: &mut Stage) -> Result<(), Trouble> {
 }
 
 /// No request has failed.
-fn no_failures(stage: &mut Stage) -> Result<(), Trouble> {
+fn no_failures(stage: &mut Stage) -> Result<(), CaseError> {
     let failed = stage.program()?.requests().iter().find(|request| request.get("reason").is_some());
     match failed.map(crate::program::reason) {
         Some(reason) => broken(format!("a request failed: {reason}")),
@@ -316,7 +318,7 @@ fn no_failures(stage: &mut Stage) -> Result<(), Trouble> {
     }
 }
 
-fn kept_dies(stage: &mut Stage) -> Result<(), Trouble> {
+fn kept_dies(stage: &mut Stage) -> Result<(), CaseError> {
     let (mut client, mut backend) = kept(stage)?;
     client.try_send(GET)?;
     http::head(&mut backend)?;

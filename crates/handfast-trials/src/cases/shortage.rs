@@ -10,12 +10,12 @@ use handfast_testkit::deadline::DEADLINE;
 
 use super::machine::{empty, fill, small_disk, visit};
 use crate::case::{Case, case};
+use crate::error::{CaseError, broken, lab};
 use crate::memory_group::MemoryGroup;
 use crate::mode::Mode;
 use crate::program::put;
 use crate::setup::{Setup, USUAL};
 use crate::stage::Stage;
-use crate::trouble::{Trouble, broken, lab};
 
 pub(super) const CASES: &[Case] = &[
     case(
@@ -61,12 +61,12 @@ pub(super) const CASES: &[Case] = &[
     .handfast_only("its log shows that the clock has jumped"),
 ];
 
-fn ticket_disk_fills(stage: &mut Stage) -> Result<(), Trouble> {
+fn ticket_disk_fills(stage: &mut Stage) -> Result<(), CaseError> {
     let disk = small_disk(stage)?;
     stage.start(None)?;
     visit(stage)?;
     let filled = fill(&disk)?;
-    stage.program()?.says("ticket keys: ")?;
+    stage.program()?.wait_for_line("ticket keys: ")?;
     if !visit(stage)? {
         return broken("a session was not resumed while the next key could not be written");
     }
@@ -88,7 +88,7 @@ fn ticket_disk_fills(stage: &mut Stage) -> Result<(), Trouble> {
     stage.serve()
 }
 
-fn memory_limited(stage: &mut Stage) -> Result<(), Trouble> {
+fn memory_limited(stage: &mut Stage) -> Result<(), CaseError> {
     const ROOM_KIB: u64 = 8 << 10;
     const CROWD: usize = 150;
     let before = stage.program()?.data();
@@ -120,9 +120,9 @@ const LIBRARY: [&str; 2] = [
     "/usr/lib/aarch64-linux-gnu/faketime/libfaketimeMT.so.1",
 ];
 
-fn clock_jumps(stage: &mut Stage) -> Result<(), Trouble> {
+fn clock_jumps(stage: &mut Stage) -> Result<(), CaseError> {
     let Some(library) = LIBRARY.into_iter().find(|path| Path::new(path).exists()) else {
-        return Err(Trouble::Skipped(
+        return Err(CaseError::Skipped(
             "libfaketime is not installed, and no namespace has a separate wall clock".into(),
         ));
     };
@@ -160,7 +160,7 @@ fn clock_jumps(stage: &mut Stage) -> Result<(), Trouble> {
     }
     days.dedup();
     if days.len() != 3 {
-        return Err(Trouble::Lab(format!("the clock did not jump: {}", days.join(", "))));
+        return Err(CaseError::Lab(format!("the clock did not jump: {}", days.join(", "))));
     }
     stage.happened(format!("the log's clock showed {}", days.join(", then ")));
     stage.finish(client, backend)

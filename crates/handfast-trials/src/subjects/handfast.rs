@@ -36,7 +36,7 @@ fn configuration(scene: &Scene<'_>) -> String {
     };
     let fill = |text: &str| text.replace("FOLDER", scene.folder).replace("CLIENT", &scene.client.to_string());
     let (service, tables, globals) = (fill(setup.service), fill(setup.tables), fill(setup.globals));
-    let asks = if setup.asks_for_certificates {
+    let certificates = if setup.asks_for_certificates {
         format!("[service.client-certificates]\nmode = \"request\"\nca = \"{}/ca.pem\"\n", scene.folder)
     } else {
         String::new()
@@ -45,7 +45,7 @@ fn configuration(scene: &Scene<'_>) -> String {
     format!(
         "[process]\nthreads = 2\nwatch-interval = \"1h\"\n{process}\n[access-log]\nto = \"{log}\"\n\
          [admin]\nlisten = \"127.0.0.1:7643\"\n{globals}\n\
-         [[service]]\nname = \"case\"\nlisten = \"{SERVICE}\"\nbackend = {backend}\n{lines}{service}\n{more}{tables}{asks}\n\
+         [[service]]\nname = \"case\"\nlisten = \"{SERVICE}\"\nbackend = {backend}\n{lines}{service}\n{more}{tables}{certificates}\n\
          [service.limits]\n{limits}\n\
          [[service]]\nname = \"bystander\"\nlisten = \"{BYSTANDER}\"\nbackend = \"{ECHO}\"\n{lines}\n{more}\n"
     )

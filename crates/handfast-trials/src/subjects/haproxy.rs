@@ -17,7 +17,7 @@ pub(super) const HAPROXY: Subject = Subject {
     files: &["haproxy"],
     version: "-v",
     file: "haproxy.cfg",
-    modes: &mode::OF_RELAYS,
+    modes: &mode::RELAY_MODES,
     settings: &["connect", "handshake", "idle", "half-closed", "unacknowledged", "keepalive", "drain"],
     configuration,
     unknown_line: "bakend",

@@ -17,7 +17,7 @@ pub(super) const NGINX: Subject = Subject {
     files: &["nginx"],
     version: "-v",
     file: "nginx.conf",
-    modes: &mode::OF_RELAYS,
+    modes: &mode::RELAY_MODES,
     settings: &["connect", "handshake", "idle", "drain"],
     configuration,
     unknown_line: "bakend 1;",

@@ -17,8 +17,8 @@ fn read(all: &[u8], pieces: usize) -> Found {
         let bytes = &all[at.min(there)..there];
         match reader.next(bytes) {
             Err(broken) => return (frames, all.len() - at.min(all.len()), Some(broken)),
-            Ok(Next::More(wanted)) => {
-                assert!(wanted > bytes.len() && wanted <= LARGEST, "{wanted}");
+            Ok(Next::More(needed)) => {
+                assert!(needed > bytes.len() && needed <= MAX_RECORD_BYTES, "{needed}");
                 if there == all.len() {
                     return (frames, all.len() - at.min(all.len()), None);
                 }
@@ -66,19 +66,19 @@ fn ours() -> Vec<u8> {
 fn pcap_is_read_in_both_orders_and_resolutions_however_it_comes() {
     for (little, nanos) in [(false, false), (true, false), (false, true), (true, true)] {
         let at = Some(7_000_000_000 + if nanos { 500 } else { 500_000 });
-        let wanted = vec![(0, at, 5, b"abcde".to_vec()), (0, at, 60, b"xyz".to_vec())];
+        let expected = vec![(0, at, 5, b"abcde".to_vec()), (0, at, 60, b"xyz".to_vec())];
         for pieces in [1, 3, 1000] {
-            assert_eq!(read(&pcap(little, nanos), pieces), (wanted.clone(), 0, None), "{little} {nanos}");
+            assert_eq!(read(&pcap(little, nanos), pieces), (expected.clone(), 0, None), "{little} {nanos}");
         }
     }
 }
 
 #[test]
 fn what_is_written_here_is_read_again() {
-    let wanted =
+    let expected =
         vec![(1, Some(7_000_000_500), 5, b"abcde".to_vec()), (0, Some(7_000_000_501), 3, b"xyz".to_vec())];
     for pieces in [1, 7, 4096] {
-        assert_eq!(read(&ours(), pieces), (wanted.clone(), 0, None));
+        assert_eq!(read(&ours(), pieces), (expected.clone(), 0, None));
     }
     // A second section has separate interfaces.
     let twice = [ours(), ours()].concat();
@@ -144,7 +144,7 @@ fn what_is_no_capture_is_refused_by_name() {
     stranger.extend(pcapng::packet(3, 1, 1, b"abc", None));
     assert_eq!(read(&stranger, 100).2, Some(Broken::Interface(3)));
     let mut many = pcapng::section("a test");
-    many.extend(pcapng::interface(1, "", "").repeat(MOST_INTERFACES + 1));
+    many.extend(pcapng::interface(1, "", "").repeat(MAX_INTERFACES + 1));
     assert_eq!(read(&many, 1 << 20).2, Some(Broken::Interfaces));
 }
 
@@ -174,9 +174,9 @@ fn the_largest_record_and_block_are_read_and_no_larger_one() {
     assert_eq!(reader.next(&file), Ok(Next::Passed(24)));
     let mut record = |captured: u32| {
         let header = [7, 500, captured, captured].map(u32::to_be_bytes).concat();
-        reader.next(&header).map(|next| next == Next::More(LARGEST))
+        reader.next(&header).map(|next| next == Next::More(MAX_RECORD_BYTES))
     };
-    let fits = LARGEST as u32 - 16;
+    let fits = MAX_RECORD_BYTES as u32 - 16;
     assert_eq!((record(fits), record(fits + 1)), (Ok(true), Err(Broken::Length(fits + 1))));
 
     let mut reader = CaptureReader::default();
@@ -186,13 +186,13 @@ fn the_largest_record_and_block_are_read_and_no_larger_one() {
     let mut block = |kind: u32, length: u32| {
         let header = [kind, length, 0].map(u32::to_be_bytes).concat();
         match reader.next(&header) {
-            Ok(Next::More(wanted)) => Ok(wanted as u64),
+            Ok(Next::More(needed)) => Ok(needed as u64),
             Ok(Next::Passed(passed)) => Ok(passed),
             Ok(Next::Frame(..)) => panic!("a frame of twelve bytes"),
             Err(broken) => Err(broken),
         }
     };
-    let most = LARGEST as u32;
+    let most = MAX_RECORD_BYTES as u32;
     assert_eq!((block(6, most), block(6, most + 4)), (Ok(u64::from(most)), Err(Broken::Length(most + 4))));
     // One that is passed over may be larger; the smallest of all has nothing between its lengths.
     assert_eq!((block(5, most + 4), block(5, 12)), (Ok(u64::from(most) + 4), Ok(12)));
@@ -247,7 +247,7 @@ fn an_offset_of_time_is_read_whole() {
 }
 
 #[test]
-fn a_section_of_ours_says_nothing_of_its_length_and_secrets_are_a_tls_key_log() {
+fn a_section_of_ours_does_not_describe_its_length_and_secrets_are_a_tls_key_log() {
     let section = pcapng::section("a test");
     assert_eq!(section[16..24], [0xff; 8], "its length is not known");
     let log = b"CLIENT_RANDOM 00 11\n";

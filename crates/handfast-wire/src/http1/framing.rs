@@ -54,9 +54,9 @@ pub(super) struct Facts<'a> {
     pub(super) coding: Coding,
     /// Position of the field that an error about framing refers to.
     pub(super) framing_at: usize,
-    pub(super) says_close: bool,
-    pub(super) says_keep_alive: bool,
-    pub(super) says_upgrade: bool,
+    pub(super) announces_close: bool,
+    pub(super) announces_keep_alive: bool,
+    pub(super) announces_upgrade: bool,
     pub(super) has_nominations: bool,
     pub(super) expects_continue: bool,
     pub(super) accepts_trailers: bool,
@@ -131,11 +131,11 @@ impl<'a> Facts<'a> {
         for token in tokens(value) {
             let is = |option: &[u8]| is_text(token, option);
             if is(b"close") {
-                self.says_close = true;
+                self.announces_close = true;
             } else if is(b"keep-alive") {
-                self.says_keep_alive = true;
+                self.announces_keep_alive = true;
             } else if is(b"upgrade") {
-                self.says_upgrade = true;
+                self.announces_upgrade = true;
             } else {
                 self.has_nominations = true;
             }
@@ -144,14 +144,15 @@ impl<'a> Facts<'a> {
 
     /// Returns true if the sender keeps the connection open after this message.
     pub(super) fn keeps_open(&self) -> bool {
-        !self.says_close && (!self.is_old || self.says_keep_alive)
+        !self.announces_close && (!self.is_old || self.announces_keep_alive)
     }
 
     /// The protocols to change to, if both fields request it. `h2c` is never forwarded: its requests would bypass all rules.
     pub(super) fn upgrade(&self) -> Option<&'a [u8]> {
         let is_h2c = |token: &[u8]| is_text(token, b"h2c");
-        self.upgrade
-            .filter(|list| self.says_upgrade && !self.is_old && !list.is_empty() && !tokens(list).any(is_h2c))
+        self.upgrade.filter(|list| {
+            self.announces_upgrade && !self.is_old && !list.is_empty() && !tokens(list).any(is_h2c)
+        })
     }
 }
 

@@ -64,7 +64,7 @@ fn rich() -> Vec<u8> {
 fn versions_and_types_have_their_names() {
     assert_eq!([Version::V1, Version::V2].map(|version| version.to_string()), ["v1", "v2"]);
     let named: Vec<_> = (0..=255).filter_map(|number| tlv::name(number).map(|name| (number, name))).collect();
-    let wanted = [
+    let expected = [
         (0x01, "ALPN"),
         (0x02, "AUTHORITY"),
         (0x03, "CRC32C"),
@@ -81,7 +81,7 @@ fn versions_and_types_have_their_names() {
         (0x28, "SSL_CLIENT_CERT"),
         (0x30, "NETNS"),
     ];
-    assert_eq!(named, wanted);
+    assert_eq!(named, expected);
 }
 
 #[test]
@@ -120,7 +120,7 @@ fn version_1_may_not_know() {
 }
 
 #[test]
-fn what_is_wrong_with_a_line_is_said() {
+fn what_is_wrong_with_a_line_is_reported() {
     for (line, sentence) in [
         ("PROXY TCP5 1.2.3.4 1.2.3.4 1 2\r\n", "the word behind `PROXY` is not TCP4, TCP6 or UNKNOWN"),
         ("PROXY UNKNOWNS\r\n", "the word behind `PROXY` is not TCP4, TCP6 or UNKNOWN"),
@@ -219,7 +219,7 @@ fn a_local_header_is_taken_whatever_is_in_it() {
 }
 
 #[test]
-fn what_is_wrong_with_a_block_is_said() {
+fn what_is_wrong_with_a_block_is_reported() {
     let twice = |number: u8, value: &[u8]| {
         let mut header = Writer::proxy(None);
         assert!(header.add(number, value) && header.add(number, value));

@@ -132,7 +132,7 @@ impl<'a> Tls<'a> {
 /// Checks everything behind the addresses of a whole header, from `start` on.
 pub(super) fn check(whole: &[u8], start: usize) -> Result<(), Invalid> {
     let mut seen = Seen::default();
-    walk(whole, start, |at, tlv| {
+    for_each_value(whole, start, |at, tlv| {
         seen.once(tlv.number)?;
         let value_at = at + HEAD;
         match tlv.number {
@@ -150,7 +150,7 @@ pub(super) fn check(whole: &[u8], start: usize) -> Result<(), Invalid> {
 /// The values inside SSL, which ends where `whole` does here.
 fn inside_ssl(whole: &[u8], start: usize) -> Result<(), Invalid> {
     let mut seen = Seen::default();
-    walk(whole, start, |_, tlv| {
+    for_each_value(whole, start, |_, tlv| {
         seen.once(tlv.number)?;
         match tlv.number {
             SSL_CN => utf8(&tlv),
@@ -161,7 +161,7 @@ fn inside_ssl(whole: &[u8], start: usize) -> Result<(), Invalid> {
 }
 
 /// Goes over the values from `start` to the end of `whole`, with the place of each.
-fn walk(
+fn for_each_value(
     whole: &[u8],
     start: usize,
     mut each: impl FnMut(usize, Tlv<'_>) -> Result<(), Invalid>,

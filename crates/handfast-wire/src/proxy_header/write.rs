@@ -8,7 +8,7 @@ use super::{V2_SIGNATURE, crc32c, tlv};
 use crate::starttls::base64;
 
 /// Most bytes of a header: its length field has two bytes.
-const LONGEST: usize = super::v2::FIXED + u16::MAX as usize;
+const MAX_BYTES: usize = super::v2::FIXED + u16::MAX as usize;
 /// Bytes of a checksum with its type and length, kept free for it.
 const CHECKSUM: usize = 7;
 
@@ -114,7 +114,7 @@ impl Writer {
     #[must_use]
     pub fn add(&mut self, number: u8, value: &[u8]) -> bool {
         match u16::try_from(value.len()) {
-            Ok(length) if self.bytes.len() + 3 + value.len() <= LONGEST - CHECKSUM => {
+            Ok(length) if self.bytes.len() + 3 + value.len() <= MAX_BYTES - CHECKSUM => {
                 self.bytes.push(number);
                 self.bytes.extend(length.to_be_bytes());
                 self.bytes.extend_from_slice(value);

@@ -6,7 +6,7 @@
 //!
 //! A server of MySQL greets before TLS, and its client needs the greeting to log in: there it is passed on.
 
-use super::asking::reply_code;
+use super::client::reply_code;
 use super::inbox::Inbox;
 use super::mysql;
 use super::problem::Problem;

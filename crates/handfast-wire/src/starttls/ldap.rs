@@ -71,7 +71,7 @@ pub(super) fn answer(bytes: &[u8], answer: &mut Vec<u8>) -> DialogueStep {
         return DialogueStep::End(Problem::Unexpected { expected: "an LDAP message", got: quote(bytes) });
     };
     let response = match operation {
-        UNBIND_REQUEST => return DialogueStep::End(Problem::Left { said: "an unbind request".into() }),
+        UNBIND_REQUEST => return DialogueStep::End(Problem::Left { message: "an unbind request".into() }),
         // It has no response (RFC 4511 §4.11).
         ABANDON_REQUEST => return DialogueStep::Continue,
         EXTENDED_REQUEST => {
@@ -117,7 +117,7 @@ fn respond(id: &[u8], tag: u8, code: u8, diagnostic: &str, answer: &mut Vec<u8>)
 }
 
 /// Asks for TLS, in the first message of the connection.
-pub(super) fn ask(words: &mut Vec<u8>) {
+pub(super) fn request_tls(words: &mut Vec<u8>) {
     let mut request = Vec::new();
     put(REQUEST_NAME, START_TLS, &mut request);
     let mut content = Vec::new();
@@ -137,8 +137,8 @@ pub(super) fn outcome(inbox: &mut Inbox) -> Result<Progress, Problem> {
         (EXTENDED_RESPONSE, [1], ENUMERATED, [SUCCESS]) => Ok(Progress::Ready),
         // 0: a notice of disconnection (RFC 4511 §4.4.1).
         (EXTENDED_RESPONSE, [0 | 1], ENUMERATED, [code]) => {
-            let said = format!("result code {code} {}", quote(diagnostic));
-            Err(Problem::Refused { said: said.trim_end().into() })
+            let message = format!("result code {code} {}", quote(diagnostic));
+            Err(Problem::Refused { message: message.trim_end().into() })
         }
         _ => Err(unexpected()),
     }

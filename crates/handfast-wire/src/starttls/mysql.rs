@@ -66,7 +66,7 @@ fn read_greeting(inbox: &mut Inbox) -> Result<Option<Greeting>, Problem> {
     let unexpected = || Problem::unexpected("a MySQL greeting of version 10", &packet);
     let (number, payload) = (packet[3], &packet[HEADER..]);
     if let [0xff, _, _, message @ ..] = payload {
-        return Err(Problem::Refused { said: quote(message) });
+        return Err(Problem::Refused { message: quote(message) });
     }
     let (Some(10), 0) = (payload.first(), number) else { return Err(unexpected()) };
     let version = payload[1..].iter().position(|byte| *byte == 0).ok_or_else(unexpected)?;
@@ -145,7 +145,7 @@ fn refuse(answer: &mut Vec<u8>) {
 }
 
 /// Requests TLS from a server without a login, to see its certificate only.
-pub(super) fn ask(inbox: &mut Inbox, words: &mut Vec<u8>) -> Result<Progress, Problem> {
+pub(super) fn request_tls(inbox: &mut Inbox, words: &mut Vec<u8>) -> Result<Progress, Problem> {
     let Some(greeting) = read_greeting(inbox)? else { return Ok(Progress::More) };
     if !greeting.offers_tls() {
         return Err(Problem::NotOffered);
@@ -222,7 +222,7 @@ impl Login {
     /// Takes in bytes of the client without carrying them yet.
     ///
     /// **Errors**: a packet over [`LOGIN_LIMIT`].
-    pub fn hear_client(&mut self, bytes: &[u8]) -> Result<(), Problem> {
+    pub fn receive_client(&mut self, bytes: &[u8]) -> Result<(), Problem> {
         self.from_client.extend_from_slice(bytes);
         bound(&self.from_client)
     }
@@ -231,7 +231,7 @@ impl Login {
     ///
     /// **Errors**: what is no packet of a login.
     pub fn carry_client(&mut self, bytes: &[u8], to_backend: &mut Vec<u8>) -> Result<(), Problem> {
-        self.hear_client(bytes)?;
+        self.receive_client(bytes)?;
         while let Some(mut packet) = self.next(true)? {
             if !self.begun {
                 self.begun = true;

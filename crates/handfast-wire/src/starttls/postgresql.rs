@@ -80,7 +80,7 @@ fn error(answer: &mut Vec<u8>) {
 }
 
 /// Asks for TLS.
-pub(super) fn ask(words: &mut Vec<u8>) {
+pub(super) fn request_tls(words: &mut Vec<u8>) {
     words.extend_from_slice(&8_u32.to_be_bytes());
     words.extend_from_slice(&SSL_REQUEST.to_be_bytes());
 }

@@ -24,7 +24,7 @@ pub enum Problem {
     /// The client took its leave.
     Left {
         /// Last message of the client.
-        said: Box<str>,
+        message: Box<str>,
     },
     /// The client insisted on plain text.
     Insisted {
@@ -34,7 +34,7 @@ pub enum Problem {
     /// The server, or the proxy on the way, refused.
     Refused {
         /// Its words.
-        said: Box<str>,
+        message: Box<str>,
     },
     /// The server does not offer TLS.
     NotOffered,
@@ -52,8 +52,8 @@ impl Problem {
         Self::Unexpected { expected, got: quote(got) }
     }
 
-    pub(super) fn refused(said: &[u8]) -> Self {
-        Self::Refused { said: quote(said) }
+    pub(super) fn refused(message: &[u8]) -> Self {
+        Self::Refused { message: quote(message) }
     }
 }
 
@@ -82,9 +82,9 @@ impl fmt::Display for Problem {
                 write!(f, "no request for TLS within {ROUND_LIMIT} lines or packets and {BYTE_LIMIT} bytes")
             }
             Self::TlsAtOnce => f.write_str("TLS at once, where the protocol has to ask for it first"),
-            Self::Left { said } => write!(f, "it left with {said}"),
+            Self::Left { message } => write!(f, "it left with {message}"),
             Self::Insisted { on } => write!(f, "it insisted on plain text: {on}"),
-            Self::Refused { said } => write!(f, "it said {said}"),
+            Self::Refused { message } => write!(f, "it said {message}"),
             Self::NotOffered => f.write_str("it does not offer TLS"),
             Self::Unexpected { expected, got } => write!(f, "expected {expected}, got {got}"),
         }

@@ -95,7 +95,7 @@ fn serve(protocol: Protocol, pieces: &[&[u8]]) -> (Result<Progress, Problem>, Ve
     (Ok(Progress::More), answer)
 }
 
-fn ask(protocol: Protocol, turns: &[Vec<u8>]) -> (Result<Progress, Problem>, Vec<u8>) {
+fn run_client(protocol: Protocol, turns: &[Vec<u8>]) -> (Result<Progress, Problem>, Vec<u8>) {
     let (mut client, mut words) = (Client::new(protocol, "im.example"), Vec::new());
     client.begin(&mut words);
     let mut outcome = Ok(Progress::More);
@@ -110,15 +110,15 @@ fn ask(protocol: Protocol, turns: &[Vec<u8>]) -> (Result<Progress, Problem>, Vec
 
 #[test]
 fn every_protocol_comes_to_tls_as_a_server_however_it_is_split() {
-    for (protocol, said, last) in clients() {
-        let (whole, answer) = serve(protocol, &[&said]);
+    for (protocol, sent, last) in clients() {
+        let (whole, answer) = serve(protocol, &[&sent]);
         assert_eq!(whole, Ok(Progress::Ready), "{protocol}");
         assert!(answer.ends_with(last), "{protocol}: {}", String::from_utf8_lossy(&answer));
-        for at in 1..said.len() {
-            let parts = serve(protocol, &[&said[..at], &said[at..]]);
+        for at in 1..sent.len() {
+            let parts = serve(protocol, &[&sent[..at], &sent[at..]]);
             assert_eq!(parts, (Ok(Progress::Ready), answer.clone()), "{protocol} at {at}");
         }
-        let bytes: Vec<&[u8]> = said.chunks(1).collect();
+        let bytes: Vec<&[u8]> = sent.chunks(1).collect();
         assert_eq!(serve(protocol, &bytes), (Ok(Progress::Ready), answer), "{protocol} by bytes");
     }
 }
@@ -126,11 +126,11 @@ fn every_protocol_comes_to_tls_as_a_server_however_it_is_split() {
 #[test]
 fn every_protocol_comes_to_tls_as_a_client_however_it_is_split() {
     for (protocol, turns, last) in servers() {
-        let (whole, words) = ask(protocol, &turns);
+        let (whole, words) = run_client(protocol, &turns);
         assert_eq!(whole, Ok(Progress::Ready), "{protocol}");
         assert!(words.ends_with(last), "{protocol}: {}", String::from_utf8_lossy(&words));
         let bytes: Vec<Vec<u8>> = turns.concat().chunks(1).map(<[u8]>::to_vec).collect();
-        assert_eq!(ask(protocol, &bytes), (Ok(Progress::Ready), words), "{protocol} by bytes");
+        assert_eq!(run_client(protocol, &bytes), (Ok(Progress::Ready), words), "{protocol} by bytes");
     }
 }
 
@@ -146,12 +146,12 @@ fn the_two_ends_meet() {
         let mut agreed = false;
         for _ in 0..8 {
             if !to_server.is_empty() {
-                let said = std::mem::take(&mut to_server);
-                let outcome = server.take(&said, &mut to_client).expect("a request it knows");
+                let from_client = std::mem::take(&mut to_server);
+                let outcome = server.take(&from_client, &mut to_client).expect("a request it knows");
                 agreed = outcome == Progress::Ready;
             }
-            let said = std::mem::take(&mut to_client);
-            if client.take(&said, &mut to_server).expect("an answer it knows") == Progress::Ready {
+            let from_server = std::mem::take(&mut to_client);
+            if client.take(&from_server, &mut to_server).expect("an answer it knows") == Progress::Ready {
                 assert!(agreed && to_server.is_empty(), "{protocol}");
                 break;
             }
@@ -181,7 +181,7 @@ fn tls_at_once_is_for_protocols_whose_client_speaks_first() {
 
 #[test]
 fn refusals_are_in_the_protocols_own_words() {
-    let said = |protocol, bytes: &[u8]| {
+    let problem_of = |protocol, bytes: &[u8]| {
         let (outcome, answer) = serve(protocol, &[bytes]);
         (outcome, String::from_utf8_lossy(&answer).into_owned())
     };
@@ -200,30 +200,30 @@ fn refusals_are_in_the_protocols_own_words() {
             "\x02\x01\x05\x61\x15\x0a\x01\x0d",
         ),
     ] {
-        let (outcome, answer) = said(protocol, command);
+        let (outcome, answer) = problem_of(protocol, command);
         assert_eq!(outcome, Ok(Progress::More), "{protocol} {command:?}");
         assert!(answer.contains(words), "{protocol}: {answer:?}");
     }
     let startup = [&[0, 0, 0, 16, 0, 3, 0, 0][..], b"user\0a\0\0"].concat();
-    let (outcome, answer) = said(Protocol::PostgreSql, &startup[..16.min(startup.len())]);
+    let (outcome, answer) = problem_of(Protocol::PostgreSql, &startup[..16.min(startup.len())]);
     assert!(matches!(outcome, Err(Problem::Insisted { .. })), "{outcome:?}");
     assert!(answer.starts_with('E') && answer.contains("C28000"), "{answer:?}");
-    let (outcome, answer) = said(Protocol::Xmpp, format!("{XMPP_OPEN}<auth/>").as_bytes());
+    let (outcome, answer) = problem_of(Protocol::Xmpp, format!("{XMPP_OPEN}<auth/>").as_bytes());
     assert!(matches!(outcome, Err(Problem::Insisted { .. })), "{outcome:?}");
     assert!(answer.contains("policy-violation") && answer.ends_with("</stream:stream>"), "{answer:?}");
     assert!(answer.contains("from='im.example'"), "{answer:?}");
     for (protocol, bye) in
         [(Protocol::Smtp, "QUIT\r\n"), (Protocol::Imap, "a LOGOUT\r\n"), (Protocol::Pop3, "QUIT\r\n")]
     {
-        assert!(matches!(said(protocol, bye.as_bytes()).0, Err(Problem::Left { .. })), "{protocol}");
+        assert!(matches!(problem_of(protocol, bye.as_bytes()).0, Err(Problem::Left { .. })), "{protocol}");
     }
 }
 
 #[test]
-fn a_server_that_says_no_is_understood() {
+fn a_server_that_refuses_is_understood() {
     let of = |protocol, turns: &[&[u8]]| {
         let turns: Vec<Vec<u8>> = turns.iter().map(|turn| turn.to_vec()).collect();
-        ask(protocol, &turns).0.expect_err("a no")
+        run_client(protocol, &turns).0.expect_err("a no")
     };
     let not_offered = Problem::NotOffered;
     assert_eq!(of(Protocol::Smtp, &[b"220 a\r\n", b"250-a\r\n250 SIZE\r\n"]), not_offered);
@@ -233,10 +233,10 @@ fn a_server_that_says_no_is_understood() {
     let header = XMPP_OPEN.as_bytes();
     let error = "<stream:error><host-unknown xmlns='urn:ietf:params:xml:ns:xmpp-streams'/></stream:error></stream:stream>";
     for turns in [vec![header, error.as_bytes()], vec![header, b"<stream:error>", &error.as_bytes()[14..]]] {
-        let condition = Problem::Refused { said: "stream error host-unknown".into() };
+        let condition = Problem::Refused { message: "stream error host-unknown".into() };
         assert_eq!(of(Protocol::Xmpp, &turns), condition, "the condition, not the element around it");
     }
-    let condition = Problem::Refused { said: "stream error policy-violation".into() };
+    let condition = Problem::Refused { message: "stream error policy-violation".into() };
     let features = &servers()[7].1[0];
     assert_eq!(
         of(Protocol::Xmpp, &[features, error.replace("host-unknown", "policy-violation").as_bytes()]),
@@ -262,7 +262,7 @@ fn a_server_that_says_no_is_understood() {
 }
 
 #[test]
-fn what_is_neither_yes_nor_no_is_said_with_what_was_expected() {
+fn what_is_neither_yes_nor_no_is_reported_with_what_was_expected() {
     fn expected<T: std::fmt::Debug>(outcome: Result<T, Problem>) -> &'static str {
         match outcome {
             Err(Problem::Unexpected { expected, .. }) => expected,
@@ -271,7 +271,7 @@ fn what_is_neither_yes_nor_no_is_said_with_what_was_expected() {
     }
     let of = |protocol, turns: &[&[u8]]| {
         let turns: Vec<Vec<u8>> = turns.iter().map(|turn| turn.to_vec()).collect();
-        expected(ask(protocol, &turns).0)
+        expected(run_client(protocol, &turns).0)
     };
     assert_eq!(of(Protocol::Imap, &[b"hello\r\n"]), "* OK");
     assert_eq!(of(Protocol::Imap, &[b"a1 OK hello\r\n"]), "* OK", "nobody was asked yet");
@@ -297,7 +297,7 @@ fn only_more_goes_on() {
 }
 
 #[test]
-fn a_second_greeting_is_one_and_says_nothing_of_tls() {
+fn a_second_greeting_is_one_and_does_not_describe_tls() {
     for protocol in Protocol::ALL {
         let words = second_greeting(protocol, "a.example");
         let Some(mut greeting) = Greeting::new(protocol) else {
@@ -352,20 +352,20 @@ fn a_tunnel_stands_and_keeps_what_the_server_says_first() {
     let mut tunnel = Tunnel::socks5("a.example", 5432, credentials()).expect("a name");
     let mut words = Vec::new();
     tunnel.begin(&mut words);
-    for (reply, asked) in [
+    for (reply, expected) in [
         (&[5, 2][..], &b"\x01\x07aladdin\x0bopen sesame"[..]),
         (&[1, 0], b"\x05\x01\0\x03\x09a.example\x15\x38"),
     ] {
         words.clear();
         assert_eq!(tunnel.take(reply, &mut words), Ok(Progress::More));
-        assert_eq!(words, asked);
+        assert_eq!(words, expected);
     }
     assert_eq!(tunnel.take(&[5, 0, 0, 3, 1, b'x', 0, 0, b'!'], &mut words), Ok(Progress::Ready));
     assert_eq!(tunnel.into_received(), b"!");
 }
 
 #[test]
-fn a_tunnel_that_is_refused_says_why() {
+fn a_tunnel_that_is_refused_reports_the_reason() {
     let http = |reply: &[u8]| {
         let mut tunnel = Tunnel::http("a", 1, None).expect("a name");
         tunnel.take(reply, &mut Vec::new()).map_err(|problem| problem.to_string())
@@ -406,7 +406,7 @@ fn mysqls_greeting_is_passed_on_and_its_request_read() {
     assert!(mysql::greeting(&[&bytes[..], b"x"].concat()).is_err(), "it is the client's turn");
 
     let mut answer = Vec::new();
-    let (_, words) = ask(Protocol::MySql, &[bytes]);
+    let (_, words) = run_client(Protocol::MySql, &[bytes]);
     let request = |received: &[u8]| mysql::Request { packet: words.clone(), received: received.into() };
     assert_eq!(mysql::Greeting::request(&words, &mut answer), Ok(Some(request(b""))));
     // MariaDB's client sends both at once, as no answer comes between them.
@@ -450,7 +450,7 @@ fn a_mysql_login_keeps_its_numbers_on_both_sides() {
         assert!(carried.is_decided());
     }
     let mut asking = Login::new(TlsSide::Backend);
-    asking.hear_client(&login(0, 1)).expect("a login");
+    asking.receive_client(&login(0, 1)).expect("a login");
     let request = asking.request().expect("whole");
     assert_eq!((request.len(), &request[..8]), (36, &[32, 0, 0, 1, 0, 0x0a, 0, 0][..]));
 }

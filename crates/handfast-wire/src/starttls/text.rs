@@ -36,14 +36,14 @@ const IMAP_CAPABILITIES: &str = "IMAP4rev1 STARTTLS LOGINDISABLED";
 
 /// Answers one line.
 pub(super) fn answer(protocol: Protocol, line: &[u8], name: &str, answer: &mut Vec<u8>) -> DialogueStep {
-    let (said, heard) = match protocol {
+    let (text, progress) = match protocol {
         Protocol::Imap => imap(line, name),
         Protocol::Pop3 => pop3(line),
         Protocol::Nntp => nntp(line),
         _ => smtp(line, name, protocol == Protocol::Lmtp),
     };
-    answer.extend_from_slice(said.as_bytes());
-    heard
+    answer.extend_from_slice(text.as_bytes());
+    progress
 }
 
 /// The first word in capitals, and whether more follows.
@@ -54,13 +54,13 @@ fn verb(line: &[u8]) -> (String, bool) {
 }
 
 fn left(line: &[u8]) -> DialogueStep {
-    DialogueStep::End(Problem::Left { said: quote(line) })
+    DialogueStep::End(Problem::Left { message: quote(line) })
 }
 
 /// RFC 3207 §4. Everything before TLS is discarded (RFC 3207 §4.2), so nothing but a greeting is of any use before it.
 fn smtp(line: &[u8], name: &str, is_lmtp: bool) -> (String, DialogueStep) {
     let (verb, rest) = verb(line);
-    let said = match (verb.as_str(), rest) {
+    let answer = match (verb.as_str(), rest) {
         ("EHLO", true) if !is_lmtp => format!("250-{name}\r\n250-ENHANCEDSTATUSCODES\r\n250 STARTTLS\r\n"),
         ("LHLO", true) if is_lmtp => format!("250-{name}\r\n250-ENHANCEDSTATUSCODES\r\n250 STARTTLS\r\n"),
         ("HELO", true) if !is_lmtp => format!("250 {name}\r\n"),
@@ -73,7 +73,7 @@ fn smtp(line: &[u8], name: &str, is_lmtp: bool) -> (String, DialogueStep) {
         ("STARTTLS", false) => return ("220 2.0.0 Ready to start TLS\r\n".into(), DialogueStep::Upgrade),
         _ => "530 5.7.0 Must issue a STARTTLS command first\r\n".into(),
     };
-    (said, DialogueStep::Continue)
+    (answer, DialogueStep::Continue)
 }
 
 /// RFC 9051 §6.2.1; the response code of a refusal is RFC 5530 §3.
@@ -86,7 +86,7 @@ fn imap(line: &[u8], name: &str) -> (String, DialogueStep) {
     }
     let tag = String::from_utf8_lossy(tag);
     let (verb, rest) = verb(&line[tag_end + 1..]);
-    let said = match (verb.as_str(), rest) {
+    let answer = match (verb.as_str(), rest) {
         ("CAPABILITY", false) => {
             format!("* CAPABILITY {IMAP_CAPABILITIES}\r\n{tag} OK CAPABILITY completed\r\n")
         }
@@ -102,12 +102,12 @@ fn imap(line: &[u8], name: &str) -> (String, DialogueStep) {
         }
         _ => format!("{tag} NO [PRIVACYREQUIRED] STARTTLS first\r\n"),
     };
-    (said, DialogueStep::Continue)
+    (answer, DialogueStep::Continue)
 }
 
 /// RFC 2595 §4, CAPA of RFC 2449 §5.
 fn pop3(line: &[u8]) -> (String, DialogueStep) {
-    let said = match verb(line) {
+    let answer = match verb(line) {
         (verb, false) if verb == "CAPA" => "+OK Capability list follows\r\nSTLS\r\n.\r\n",
         (verb, false) if verb == "QUIT" => return ("+OK closing connection\r\n".into(), left(line)),
         (verb, false) if verb == "STLS" => {
@@ -116,12 +116,12 @@ fn pop3(line: &[u8]) -> (String, DialogueStep) {
         (verb, true) if verb == "STLS" => "-ERR no parameters allowed\r\n",
         _ => "-ERR STLS first\r\n",
     };
-    (said.into(), DialogueStep::Continue)
+    (answer.into(), DialogueStep::Continue)
 }
 
 /// RFC 4642 §2.2; 483 is RFC 3977 §3.2.1.
 fn nntp(line: &[u8]) -> (String, DialogueStep) {
-    let said = match verb(line) {
+    let answer = match verb(line) {
         (verb, _) if verb == "CAPABILITIES" => "101 Capability list:\r\nVERSION 2\r\nSTARTTLS\r\n.\r\n",
         (verb, false) if verb == "QUIT" => return ("205 closing connection\r\n".into(), left(line)),
         (verb, false) if verb == "STARTTLS" => {
@@ -130,5 +130,5 @@ fn nntp(line: &[u8]) -> (String, DialogueStep) {
         (verb, true) if verb == "STARTTLS" => "501 No parameters allowed\r\n",
         _ => "483 Encryption required: STARTTLS first\r\n",
     };
-    (said.into(), DialogueStep::Continue)
+    (answer.into(), DialogueStep::Continue)
 }

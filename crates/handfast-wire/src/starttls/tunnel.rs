@@ -74,7 +74,7 @@ impl Tunnel {
     /// Writes the first message.
     pub fn begin(&mut self, words: &mut Vec<u8>) {
         match (self.stage, &self.credentials) {
-            (Stage::Http, _) => self.ask_http(words),
+            (Stage::Http, _) => self.write_connect(words),
             // No authentication, and user and password where we have them (RFC 1928 §3).
             (_, Some(_)) => words.extend_from_slice(&[5, 2, 0, 2]),
             (_, None) => words.extend_from_slice(&[5, 1, 0]),
@@ -87,8 +87,8 @@ impl Tunnel {
     pub fn take(&mut self, bytes: &[u8], words: &mut Vec<u8>) -> Result<Progress, Problem> {
         self.inbox.push(bytes);
         let progress = match self.stage {
-            Stage::Http => self.hear_http()?,
-            _ => self.hear_socks(words)?,
+            Stage::Http => self.read_http_reply()?,
+            _ => self.read_socks_reply(words)?,
         };
         match progress {
             Progress::More => self.inbox.settle(progress),
@@ -101,7 +101,7 @@ impl Tunnel {
         self.inbox.into_unread()
     }
 
-    fn ask_http(&self, words: &mut Vec<u8>) {
+    fn write_connect(&self, words: &mut Vec<u8>) {
         let brackets = self.host.contains(':') && !self.host.starts_with('[');
         let host = if brackets { format!("[{}]", self.host) } else { self.host.to_string() };
         let port = self.port;
@@ -115,7 +115,7 @@ impl Tunnel {
     }
 
     /// Reads heads until one is final. A 2xx has no body, whatever its fields are (RFC 9110 §9.3.6).
-    fn hear_http(&mut self) -> Result<Progress, Problem> {
+    fn read_http_reply(&mut self) -> Result<Progress, Problem> {
         while let Some(length) = head_length(self.inbox.unread()) {
             let head = self.inbox.take(length)?;
             let line = head.split(|byte| matches!(byte, b'\r' | b'\n')).next().unwrap_or_default();
@@ -134,20 +134,20 @@ impl Tunnel {
         if unread.len() > 2 * UNIT_LIMIT { Err(Problem::UnitTooLong) } else { Ok(Progress::More) }
     }
 
-    fn hear_socks(&mut self, words: &mut Vec<u8>) -> Result<Progress, Problem> {
+    fn read_socks_reply(&mut self, words: &mut Vec<u8>) -> Result<Progress, Problem> {
         loop {
             let Some(packet) = self.inbox.packet(|unread| Ok(socks_length(self.stage, unread)))? else {
                 return Ok(Progress::More);
             };
             match (self.stage, packet.as_slice()) {
-                (Stage::Method, [5, 0]) => self.ask_socks(words),
+                (Stage::Method, [5, 0]) => self.write_socks_request(words),
                 (Stage::Method, [5, 2]) if self.credentials.is_some() => self.give_password(words),
                 (Stage::Method, [5, 0xff]) => {
-                    return Err(Problem::Refused { said: "no acceptable way to authenticate".into() });
+                    return Err(Problem::Refused { message: "no acceptable way to authenticate".into() });
                 }
-                (Stage::Password, [1, 0]) => self.ask_socks(words),
+                (Stage::Password, [1, 0]) => self.write_socks_request(words),
                 (Stage::Password, [1, _]) => {
-                    return Err(Problem::Refused { said: "wrong user or password".into() });
+                    return Err(Problem::Refused { message: "wrong user or password".into() });
                 }
                 // By the length of the address it is known where the server's own words begin.
                 (Stage::Reply, [5, 0, _, 1 | 3 | 4, ..]) => return Ok(Progress::Ready),
@@ -158,7 +158,7 @@ impl Tunnel {
                     ));
                 }
                 (Stage::Reply, [5, code, ..]) => {
-                    return Err(Problem::Refused { said: socks_reply(*code).into() });
+                    return Err(Problem::Refused { message: socks_reply(*code).into() });
                 }
                 _ => return Err(Problem::unexpected("SOCKS version 5", &packet)),
             }
@@ -177,7 +177,7 @@ impl Tunnel {
         }
     }
 
-    fn ask_socks(&mut self, words: &mut Vec<u8>) {
+    fn write_socks_request(&mut self, words: &mut Vec<u8>) {
         self.stage = Stage::Reply;
         words.extend_from_slice(&[5, 1, 0]);
         match self.host.parse() {
@@ -212,8 +212,8 @@ fn status_class(line: &[u8]) -> Option<u8> {
 
 /// Bytes of a head up to and with its empty line.
 fn head_length(unread: &[u8]) -> Option<usize> {
-    let ends = |wanted: &[u8]| {
-        unread.windows(wanted.len()).position(|window| window == wanted).map(|at| at + wanted.len())
+    let ends = |ending: &[u8]| {
+        unread.windows(ending.len()).position(|window| window == ending).map(|at| at + ending.len())
     };
     [ends(b"\r\n\r\n"), ends(b"\n\n")].into_iter().flatten().min()
 }

@@ -79,7 +79,7 @@ impl Tag {
     }
 
     /// The value of an attribute, as it was written.
-    fn attribute(&self, wanted: &str) -> Option<&str> {
+    fn attribute(&self, searched: &str) -> Option<&str> {
         let text = std::str::from_utf8(&self.0).ok()?;
         let mut rest = text.find(|c: char| c.is_ascii_whitespace()).map(|at| &text[at..])?;
         loop {
@@ -87,7 +87,7 @@ impl Tag {
             let after = after.trim_start();
             let open = after.chars().next().filter(|open| matches!(open, '"' | '\''))?;
             let (value, after) = after[1..].split_once(open)?;
-            if name.trim() == wanted {
+            if name.trim() == searched {
                 return Some(value);
             }
             rest = after;
@@ -108,7 +108,7 @@ impl Tag {
 #[derive(Debug, Default)]
 pub(super) struct Stream {
     is_open: bool,
-    asked: bool,
+    is_requested: bool,
 }
 
 impl Stream {
@@ -131,15 +131,15 @@ impl Stream {
         }
         if self.is_open && tag.closes(b"stream") {
             answer.extend_from_slice(b"</stream:stream>");
-            return DialogueStep::End(Problem::Left { said: "</stream:stream>".into() });
+            return DialogueStep::End(Problem::Left { message: "</stream:stream>".into() });
         }
-        let whole = (self.asked && tag.closes(b"starttls")) || tag.is_empty_element();
-        self.asked = self.is_open && (self.asked || tag.is_of_tls("starttls"));
-        if self.asked && whole {
+        let whole = (self.is_requested && tag.closes(b"starttls")) || tag.is_empty_element();
+        self.is_requested = self.is_open && (self.is_requested || tag.is_of_tls("starttls"));
+        if self.is_requested && whole {
             answer.extend_from_slice(format!("<proceed xmlns='{TLS}'/>").as_bytes());
             return DialogueStep::Upgrade;
         }
-        if self.asked && tag.is_of_tls("starttls") {
+        if self.is_requested && tag.is_of_tls("starttls") {
             return DialogueStep::Continue;
         }
         self.refuse(tag, name, protocol, answer)
@@ -188,7 +188,7 @@ fn open(from: &str, protocol: Protocol, answer: &mut Vec<u8>) {
 }
 
 /// Opens a stream to a server, for the domain `to`.
-pub(super) fn ask(to: &str, protocol: Protocol, words: &mut Vec<u8>) {
+pub(super) fn open_stream(to: &str, protocol: Protocol, words: &mut Vec<u8>) {
     let header = format!(
         "<?xml version='1.0'?><stream:stream xmlns='{}' xmlns:stream='http://etherx.jabber.org/streams' \
          to='{to}' version='1.0'>",
@@ -199,7 +199,7 @@ pub(super) fn ask(to: &str, protocol: Protocol, words: &mut Vec<u8>) {
 
 /// State of our dialogue with a server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Asking {
+pub(super) enum ClientState {
     /// Its header has not come.
     #[default]
     Header,
@@ -216,9 +216,13 @@ pub(super) enum Asking {
     Failing,
 }
 
-impl Asking {
+impl ClientState {
     /// Reads the server's bytes.
-    pub(super) fn hear(&mut self, inbox: &mut Inbox, words: &mut Vec<u8>) -> Result<Progress, Problem> {
+    pub(super) fn read_server(
+        &mut self,
+        inbox: &mut Inbox,
+        words: &mut Vec<u8>,
+    ) -> Result<Progress, Problem> {
         loop {
             let has_text = matches!(self, Self::Features { .. } | Self::Failing);
             let next = if has_text { tag_behind_text(inbox) } else { tag(inbox) };

@@ -1,6 +1,6 @@
 //! Hellos of real clients, as they sent them to a local socket.
 
-use handfast_wire::client_hello::MOST_PROTOCOLS;
+use handfast_wire::client_hello::MAX_PROTOCOLS;
 use handfast_wire::client_hello::without_pre_shared_key;
 use handfast_wire::record::{handshake_records, payloads};
 use handfast_wire::registry::{extension_name, group_name, is_grease};
@@ -188,7 +188,7 @@ fn of_many_protocols_the_first_are_kept_and_all_are_checked() {
     let many: Vec<Vec<u8>> = (0..10_000).map(|number| format!("{number:x}").into_bytes()).collect();
     let read = |list: Vec<u8>| peek(&Build::default().with(16, list).wire(), 65_536);
     let Peek::Complete(hello) = read(alpn(&many)) else { panic!("{:?}", read(alpn(&many))) };
-    assert_eq!(hello.alpn.len(), MOST_PROTOCOLS);
+    assert_eq!(hello.alpn.len(), MAX_PROTOCOLS);
     assert!(hello.alpn.iter().zip(&many).all(|(kept, sent)| **kept == **sent));
     let mut damaged: Vec<u8> = many.iter().flat_map(|name| vector8(name)).collect();
     damaged.extend([5, b'a']);

@@ -144,9 +144,9 @@ fn a_client_for_raw_public_keys_alone_is_known() {
     for (types, raw_only) in [(&[2][..], true), (&[2, 0], false), (&[0], false)] {
         let list = [&[u8::try_from(types.len()).expect("a short list")], types].concat();
         let hello = complete(&Build::default().with(20, list).wire());
-        assert_eq!(hello.wants_raw_key_only(), raw_only, "{types:?}");
+        assert_eq!(hello.accepts_raw_keys_only(), raw_only, "{types:?}");
     }
-    assert!(!complete(&Build::default().wire()).wants_raw_key_only());
+    assert!(!complete(&Build::default().wire()).accepts_raw_keys_only());
     assert_eq!(
         extension(20, &[2, 2]),
         Invalid::Short { field: "server_certificate_types", needed: 2, left: 1 }
@@ -181,7 +181,7 @@ fn what_old_clients_do_is_no_fault() {
 }
 
 #[test]
-fn too_large_is_said_as_soon_as_it_is_announced() {
+fn too_large_is_reported_as_soon_as_it_is_announced() {
     assert_eq!(peek(&[22, 3, 1, 0x20, 0], 4_096), Peek::TooLarge { announced: 8_197 });
     // Four bytes of the message suffice, in however small a record.
     assert_eq!(peek(&[22, 3, 1, 0, 4, 1, 0, 0x20, 0], 4_096), Peek::TooLarge { announced: 8_206 });

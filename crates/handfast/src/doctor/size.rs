@@ -8,7 +8,7 @@ use std::thread::available_parallelism;
 use handfast_doctor::costs::{SHARE, SHARE_BULK};
 use handfast_doctor::machine::Machine;
 use handfast_doctor::pairs;
-use handfast_doctor::size::{self, Costs, Term, Wanted, to_report};
+use handfast_doctor::size::{self, Costs, PlannedLoad, Term, to_report};
 use handfast_load::outcome::Refusal;
 use handfast_load::speed;
 use handfast_report::speed::{Limit, SpeedReport, Transaction, What, from_json};
@@ -17,36 +17,36 @@ use handfast_text::units::counted;
 use handfast_tls::files::read_input;
 use handfast_tls::operations::{Group, Signature};
 
-use super::{Told, program};
+use super::{ReportWithJson, program};
 use crate::load::values::{self, ValueError};
 use crate::words::doctor::SizeWords;
 
 /// Most connections, backends and the like.
-const MOST: u64 = 1_000_000_000;
+const MAX_COUNT: u64 = 1_000_000_000;
 /// Bytes of a report of `handfast speed`.
-const MOST_BYTES: u64 = 16 << 20;
+const MAX_REPORT_BYTES: u64 = 16 << 20;
 /// Most pairs of sockets: this number fits the source ports of any machine.
-const MOST_PAIRS: u64 = 20_000;
+const MAX_PAIRS: u64 = 20_000;
 /// The transaction whose limit the others are computed from.
 const BASE: (Signature, Group) = (Signature::EcdsaP256, Group::X25519);
 
 /// The resources for the load.
 ///
 /// **Errors**: all mistakes of the command line; a bad file of `--from`; a failed measurement.
-pub(super) fn size(words: &SizeWords) -> Result<Told, Refusal> {
-    let mut wanted = wanted(words)?;
+pub(super) fn size(words: &SizeWords) -> Result<ReportWithJson, Refusal> {
+    let mut planned = planned_load(words)?;
     let machine = Machine::here();
-    let costs = costs(words, &mut wanted)?;
-    let pairs = values::number(&words.pairs, 1, MOST_PAIRS).unwrap_or(1);
+    let costs = costs(words, &mut planned)?;
+    let pairs = values::number(&words.pairs, 1, MAX_PAIRS).unwrap_or(1);
     let kernel = pairs::measure(&machine, pairs).map_err(|error| error.to_string());
-    let size = size::size(&machine, &program(), wanted, costs, kernel);
+    let size = size::size(&machine, &program(), planned, costs, kernel);
     let mut report = to_report(&size);
     report.sort();
     Ok((report, size.to_json()))
 }
 
 /// The parsed options, and all mistakes.
-fn wanted(words: &SizeWords) -> Result<Wanted, Refusal> {
+fn planned_load(words: &SizeWords) -> Result<PlannedLoad, Refusal> {
     let mut wrong = Vec::new();
     let mut note = |option: &str, what: String| wrong.push(format!("--{option}: {what}"));
     let mut figure = |option: &str, read: Result<f64, ValueError>| {
@@ -55,9 +55,9 @@ fn wanted(words: &SizeWords) -> Result<Wanted, Refusal> {
             1.0
         })
     };
-    let whole = |text: &str, least| values::number(text, least, MOST).map(|number| number as f64);
+    let whole = |text: &str, least| values::number(text, least, MAX_COUNT).map(|number| number as f64);
     let rate = |text: &Option<String>| text.as_deref().map_or(Ok(0.0), values::rate);
-    let made = Wanted {
+    let made = PlannedLoad {
         full_per_second: figure("full", rate(&words.full)),
         resumed_per_second: figure("resumed", rate(&words.resumed)),
         open: figure("open", words.open.as_deref().map_or(Ok(0.0), |text| whole(text, 1))) as u64,
@@ -74,7 +74,7 @@ fn wanted(words: &SizeWords) -> Result<Wanted, Refusal> {
         key: String::new(),
         group: String::new(),
     };
-    figure("pairs", values::number(&words.pairs, 1, MOST_PAIRS).map(|number| number as f64));
+    figure("pairs", values::number(&words.pairs, 1, MAX_PAIRS).map(|number| number as f64));
     let keys = Signature::ALL.map(Signature::name);
     let key = keys.into_iter().find(|name| name.eq_ignore_ascii_case(&words.key));
     let groups = Group::ALL.map(Group::name);
@@ -100,21 +100,21 @@ fn wanted(words: &SizeWords) -> Result<Wanted, Refusal> {
         return Err(Refusal::wrong_use(wrong.join("\n")));
     }
     let name = |name: Option<&str>| name.unwrap_or_default().to_owned();
-    Ok(Wanted { key: name(key), group: name(group.map(Group::name)), ..made })
+    Ok(PlannedLoad { key: name(key), group: name(group.map(Group::name)), ..made })
 }
 
 /// The cost of the required load; nothing is measured for connections that only stay open.
-fn costs(words: &SizeWords, wanted: &mut Wanted) -> Result<Costs, Refusal> {
-    let computes = wanted.full_per_second + wanted.resumed_per_second > 0.0 || wanted.bytes_per_second > 0;
+fn costs(words: &SizeWords, planned: &mut PlannedLoad) -> Result<Costs, Refusal> {
+    let computes = planned.full_per_second + planned.resumed_per_second > 0.0 || planned.bytes_per_second > 0;
     let report = match &words.from {
         Some(path) => read(path)?,
         None if computes => {
-            let asked = speed::Wanted { limit: true, ..speed::Wanted::default() };
-            crate::speed::measured(&asked, "handfast doctor size")?
+            let settings = speed::SpeedSettings { limit: true, ..speed::SpeedSettings::default() };
+            crate::speed::measured(&settings, "handfast doctor size")?
         }
         None => {
-            if wanted.cores == 0 {
-                wanted.cores = available_parallelism().map_or(1, |cores| cores.get() as u64);
+            if planned.cores == 0 {
+                planned.cores = available_parallelism().map_or(1, |cores| cores.get() as u64);
             }
             return Ok(Costs {
                 source: "nothing is computed for connections that only stay open".to_owned(),
@@ -122,21 +122,21 @@ fn costs(words: &SizeWords, wanted: &mut Wanted) -> Result<Costs, Refusal> {
             });
         }
     };
-    if wanted.cores == 0 {
-        wanted.cores = u64::from(report.cores.max(1));
+    if planned.cores == 0 {
+        planned.cores = u64::from(report.cores.max(1));
     }
     let source = match &words.from {
         Some(path) => format!("{} ({}, {})", path.display(), report.started, report.program),
         None => "handfast speed --limit of this machine, now".to_owned(),
     };
-    computed(&report, wanted, source).ok_or_else(|| {
+    computed(&report, planned, source).ok_or_else(|| {
         let what = words
             .from
             .as_deref()
             .map_or("handfast speed".to_owned(), |path| format!("--from {}", path.display()));
         Refusal::wrong_use(format!(
             "{what}: it has not what {} with {} takes, expected the limit, and the operations of both",
-            wanted.key, wanted.group
+            planned.key, planned.group
         ))
         .hint("make it with `handfast speed --limit --json FILE`")
     })
@@ -144,16 +144,16 @@ fn costs(words: &SizeWords, wanted: &mut Wanted) -> Result<Costs, Refusal> {
 
 fn read(path: &Path) -> Result<SpeedReport, Refusal> {
     let wrong = |what: String| Refusal::wrong_use(format!("--from {}: {what}", path.display()));
-    let text = read_input(path, MOST_BYTES).map_err(|error| wrong(error.to_string()))?;
+    let text = read_input(path, MAX_REPORT_BYTES).map_err(|error| wrong(error.to_string()))?;
     let text = str::from_utf8(&text).map_err(|error| wrong(error.to_string()))?;
     from_json(text).map_err(|error| wrong(error.to_string()))
 }
 
 /// The costs of the required load; `None`: the report lacks figures for them.
-fn computed(report: &SpeedReport, wanted: &Wanted, source: String) -> Option<Costs> {
+fn computed(report: &SpeedReport, planned: &PlannedLoad, source: String) -> Option<Costs> {
     let limit = report.limit.as_ref()?;
-    let signature = Signature::ALL.into_iter().find(|kind| kind.name() == wanted.key)?;
-    let group = Group::ALL.into_iter().find(|group| group.name() == wanted.group)?;
+    let signature = Signature::ALL.into_iter().find(|kind| kind.name() == planned.key)?;
+    let group = Group::ALL.into_iter().find(|group| group.name() == planned.group)?;
     let base = transaction(limit, Some(BASE.0), BASE.1)?;
     // The overhead does not depend on the kind of key: with RSA-2048 the proxy reaches 88 % of the limit, and this predicts 92 %.
     let own = base.ns * (1.0 / SHARE.value - 1.0);
@@ -170,10 +170,10 @@ fn computed(report: &SpeedReport, wanted: &Wanted, source: String) -> Option<Cos
             term("sockets (a bare relay)", limit.relay.time.ns),
             term(&format!("the proxy's own ({})", SHARE.source), own),
         ];
-        terms.extend(behind(report, limit, wanted)?);
-        costs.add(name, terms, wanted.cores);
+        terms.extend(behind(report, limit, planned)?);
+        costs.add(name, terms, planned.cores);
     }
-    let sides = if wanted.backend_tls { 2.0 } else { 1.0 };
+    let sides = if planned.backend_tls { 2.0 } else { 1.0 };
     let terms = vec![
         term("TLS", limit.library_byte_ns * sides),
         term("sockets (a bare relay)", limit.relay_byte_ns),
@@ -182,7 +182,7 @@ fn computed(report: &SpeedReport, wanted: &Wanted, source: String) -> Option<Cos
             limit.byte_ns * (1.0 / SHARE_BULK.value - 1.0),
         ),
     ];
-    costs.add("byte", terms, wanted.cores);
+    costs.add("byte", terms, planned.cores);
     Some(costs)
 }
 
@@ -226,8 +226,8 @@ fn library(report: &SpeedReport, limit: &Limit, kind: Option<Signature>, group: 
 }
 
 /// The additional cost of TLS with the backend, if requested: a resumed session on our side, and the bytes once more.
-fn behind(report: &SpeedReport, limit: &Limit, wanted: &Wanted) -> Option<Vec<Term>> {
-    if !wanted.backend_tls {
+fn behind(report: &SpeedReport, limit: &Limit, planned: &PlannedLoad) -> Option<Vec<Term>> {
+    if !planned.backend_tls {
         return Some(Vec::new());
     }
     let resumed =
@@ -298,9 +298,14 @@ mod tests {
     }
 
     fn sums(key: &str, group: &str, backend_tls: bool) -> Option<Vec<u64>> {
-        let wanted =
-            Wanted { key: key.into(), group: group.into(), backend_tls, cores: 2, ..Wanted::default() };
-        let costs = computed(&report(), &wanted, String::new())?;
+        let planned = PlannedLoad {
+            key: key.into(),
+            group: group.into(),
+            backend_tls,
+            cores: 2,
+            ..PlannedLoad::default()
+        };
+        let costs = computed(&report(), &planned, String::new())?;
         Some(costs.each.iter().map(|cost| (cost.ns * 1e3).round() as u64).collect())
     }
 

@@ -7,7 +7,9 @@ use std::process::ExitCode;
 
 use handfast_lab::namespace::{Place, enter};
 use handfast_lab::port::Engine;
-use handfast_lab::sockets::{Failure, Matrix, Outcome, Wanted, known_rows, list, measure, page, text};
+use handfast_lab::sockets::{
+    Failure, Matrix, MatrixSettings, Outcome, known_rows, list, measure, page, text,
+};
 use handfast_load::outcome::Refusal;
 
 use crate::load::outputs::Output;
@@ -41,12 +43,16 @@ pub(crate) fn sockets(words: &SocketsWords) -> ExitCode {
     };
     let matrix = match measure(
         inside,
-        &Wanted { only: words.only.clone(), runs: words.runs, engine: words.engine.map(Engine::from) },
+        &MatrixSettings {
+            only: words.only.clone(),
+            runs: words.runs,
+            engine: words.engine.map(Engine::from),
+        },
     ) {
         Ok(matrix) => matrix,
         Err(failure) => return failed(&failure),
     };
-    say_what_was_skipped(&matrix);
+    report_skipped(&matrix);
     match words.json.as_deref().is_some_and(|path| path.as_os_str() == "-") {
         true => talk::err(text(&matrix).trim_end()),
         false => drop(print(&text(&matrix), true)),
@@ -65,7 +71,7 @@ fn to_json(matrix: &Matrix) -> String {
 }
 
 /// A line for each cell, so that the end of the table does not look complete.
-fn say_what_was_skipped(matrix: &Matrix) {
+fn report_skipped(matrix: &Matrix) {
     for row in &matrix.rows {
         for cell in &row.cells {
             let reason = cell.outcomes.iter().find_map(|counted| match &counted.outcome {

@@ -11,7 +11,11 @@ use crate::status::AdminAddress;
 /// Reads the proxy's status again, and accounts for the time.
 ///
 /// **Errors**: its status cannot be read.
-pub(super) fn look(status: &AdminAddress, before: &Counted, outcome: &Outcome) -> Result<BothEnds, Refusal> {
+pub(super) fn read_status(
+    status: &AdminAddress,
+    before: &Counted,
+    outcome: &Outcome,
+) -> Result<BothEnds, Refusal> {
     let seen = seen(&outcome.totals);
     let after = status.settled(before, &seen)?;
     Ok(both_ends::account(&seen, before, &after))

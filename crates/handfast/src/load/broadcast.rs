@@ -120,7 +120,7 @@ impl Broadcast {
             return;
         }
         let live = Live::new(plan);
-        self.tell(&Line::Begin(live.begin(&run.part)));
+        self.send_line(&Line::Begin(live.begin(&run.part)));
         self.live = Some(live);
         self.show(run);
     }
@@ -130,7 +130,7 @@ impl Broadcast {
         let Some(live) = &mut self.live else { return };
         let second = live.second(interval);
         let (members, requests) = (second.members.clone(), second.requests.clone());
-        self.tell(&Line::Second(second));
+        self.send_line(&Line::Second(second));
         self.show(&Run { members, requests, ..run.clone() });
     }
 
@@ -148,11 +148,11 @@ impl Broadcast {
     /// Nothing more comes.
     pub(crate) fn end(&mut self, report: Option<&Report>) {
         let verdict = report.map(|report| report.verdict.word);
-        self.tell(&Line::End(End { schema: SCHEMA.to_owned(), verdict, lost_lines: self.lost }));
+        self.send_line(&Line::End(End { schema: SCHEMA.to_owned(), verdict, lost_lines: self.lost }));
         self.lines = None;
     }
 
-    fn tell(&mut self, line: &Line) {
+    fn send_line(&mut self, line: &Line) {
         self.metrics.take(line);
         // Full: the reader is an hour late. Disconnected: it has ended, which is reported at the end.
         if let Some(lines) = &self.lines
@@ -258,7 +258,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn figures_are_for_this_machine_unless_it_is_said_otherwise() {
+    fn figures_are_for_this_machine_unless_configured_otherwise() {
         assert_eq!(address("9464").expect("a port").to_string(), "127.0.0.1:9464");
         assert_eq!(address("localhost:1").expect("a name").to_string(), "127.0.0.1:1");
         assert_eq!(address("[::]:2").expect("IPv6").to_string(), "[::]:2");
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn before_a_run_begins_its_status_says_so() {
+    async fn before_a_run_begins_its_status_reports_it() {
         let words = OutputWords { metrics: Some("0".into()), ..OutputWords::default() };
         let (mut broadcast, _) = Broadcast::prepare(&words).expect("there are ports");
         let (_tasks, address) = broadcast.serve().expect("it is served");
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_whole_and_a_reader_that_is_gone_is_told_of() {
+    fn lines_are_whole_and_a_reader_that_is_gone_is_reported() {
         let file = tempfile::NamedTempFile::new().expect("a file");
         let words = OutputWords { live_json: Some(file.path().into()), ..OutputWords::default() };
         let (mut broadcast, closing) = Broadcast::prepare(&words).expect("it can be written");

@@ -54,8 +54,8 @@ impl Display {
     }
 
     /// Prints a sentence above the picture; nothing without a display.
-    pub(crate) fn say(&self, text: impl Into<String>) {
-        self.voice.say(text);
+    pub(crate) fn print_line(&self, text: impl Into<String>) {
+        self.voice.print_line(text);
     }
 
     /// A run begins.
@@ -64,7 +64,7 @@ impl Display {
         match self.kind {
             Shown::Picture(_) => self.draw(),
             Shown::Lines if !self.begun => {
-                self.voice.say(format!("handfast: {}", live::preparing(&self.progress)))
+                self.voice.print_line(format!("handfast: {}", live::preparing(&self.progress)))
             }
             Shown::Lines | Shown::Nothing => {}
         }
@@ -80,7 +80,7 @@ impl Display {
     pub(crate) fn show(&self) {
         match self.kind {
             Shown::Picture(_) => self.draw(),
-            Shown::Lines => self.voice.say(lines::line(&self.progress)),
+            Shown::Lines => self.voice.print_line(lines::line(&self.progress)),
             Shown::Nothing => {}
         }
     }
@@ -139,10 +139,10 @@ mod tests {
     #[test]
     fn the_locale_decides_about_letters() {
         let only = |name: &'static str, value: &'static str| {
-            unicode(move |asked| if asked == name { value.to_owned() } else { String::new() })
+            unicode(move |variable| if variable == name { value.to_owned() } else { String::new() })
         };
         assert!(only("LANG", "en_US.UTF-8") && only("LC_ALL", "C.utf8"));
         assert!(!only("LANG", "C") && !only("HOME", "utf-8"));
-        assert!(!unicode(|asked| if asked == "LC_ALL" { "C".into() } else { "de_DE.UTF-8".into() }));
+        assert!(!unicode(|variable| if variable == "LC_ALL" { "C".into() } else { "de_DE.UTF-8".into() }));
     }
 }

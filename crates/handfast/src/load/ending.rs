@@ -35,12 +35,12 @@ pub(crate) fn warning(report: &Report) -> Option<String> {
     let missed = missed.map(|limit| format!("limit {} missed, found {}", limit.wanted, limit.found));
     let lost = report.workers.iter().filter_map(|worker| Some((worker, worker.lost.as_ref()?)));
     let lost = lost.map(|(worker, why)| format!("worker {} was lost: {why}", worker.name));
-    let mut said: Vec<String> = lost.chain(missed).collect();
-    if report.verdict.word != VerdictWord::Valid || said.is_empty() {
-        said.push(report.verdict.word.name().to_owned());
-        said.extend(report.verdict.evidence.first().cloned());
+    let mut messages: Vec<String> = lost.chain(missed).collect();
+    if report.verdict.word != VerdictWord::Valid || messages.is_empty() {
+        messages.push(report.verdict.word.name().to_owned());
+        messages.extend(report.verdict.evidence.first().cloned());
     }
-    (code != 0).then(|| format!("handfast: warning: {}", units::plain(&said.join("; "))))
+    (code != 0).then(|| format!("handfast: warning: {}", units::plain(&messages.join("; "))))
 }
 
 #[cfg(test)]
@@ -68,15 +68,15 @@ mod tests {
     }
 
     #[test]
-    fn whoever_sees_no_report_hears_why_the_code_is_not_0() {
+    fn without_a_report_the_reason_for_the_code_is_printed() {
         let mut report = report(VerdictWord::Valid);
         assert_eq!(warning(&report), None);
         report.limits.push(Limit { wanted: "total.p99=1ms".into(), found: "9 ms".into(), held: false });
         report.verdict.word = VerdictWord::Errors;
         report.verdict.evidence.push("all\u{1b} failed".into());
-        let said = warning(&report).expect("a limit was missed");
+        let message = warning(&report).expect("a limit was missed");
         let expected = "handfast: warning: limit total.p99=1ms missed, found 9 ms; ERRORS; all\\u{1b} failed";
-        assert_eq!(said, expected);
+        assert_eq!(message, expected);
     }
 
     #[test]
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_holds_at_the_rate_that_was_asked_for() {
+    fn a_limit_holds_at_the_rate_that_was_requested() {
         let mut report = report(VerdictWord::TargetLimited);
         report.limits.push(limit(true));
         assert_eq!(exit_code(&report), 4);

@@ -77,7 +77,7 @@ type Form = fn(&Report) -> String;
 pub(crate) struct Outputs(Vec<(Form, Output)>);
 
 /// Each option with its path and what it writes.
-fn asked(words: &OutputWords) -> Vec<(&'static str, &Path, Form)> {
+fn requested_files(words: &OutputWords) -> Vec<(&'static str, &Path, Form)> {
     let all: [(&str, &Option<PathBuf>, Form); 6] = [
         ("--json", &words.json, to_json),
         ("--csv", &words.csv, csv::timeline),
@@ -92,10 +92,10 @@ fn asked(words: &OutputWords) -> Vec<(&'static str, &Path, Form)> {
 /// Two options that would write to the same place, by their names.
 pub(crate) fn clash(words: &OutputWords) -> Option<String> {
     let live = words.live_json.as_deref().map(|path| ("--live-json", path));
-    let asked: Vec<(&str, &Path)> =
-        asked(words).into_iter().map(|(option, path, _)| (option, path)).chain(live).collect();
-    let clash = asked.iter().enumerate().find_map(|(index, (option, path))| {
-        let earlier = asked[..index].iter().find(|(_, other)| other == path)?;
+    let requested: Vec<(&str, &Path)> =
+        requested_files(words).into_iter().map(|(option, path, _)| (option, path)).chain(live).collect();
+    let clash = requested.iter().enumerate().find_map(|(index, (option, path))| {
+        let earlier = requested[..index].iter().find(|(_, other)| other == path)?;
         Some((format!("{}, {option}", earlier.0), path.display()))
     });
     clash.map(|(options, path)| format!("{options}: both write to {path}, expected a file for each"))
@@ -108,7 +108,7 @@ impl Outputs {
     pub(crate) fn prepare(words: &OutputWords) -> Result<Self, OutputError> {
         let mut ready = Vec::new();
         let mut wrong = Vec::new();
-        for (option, path, write) in asked(words) {
+        for (option, path, write) in requested_files(words) {
             match Output::prepare(path) {
                 Ok(output) => ready.push((write, output)),
                 Err(error) => wrong.push(error.of(option)),

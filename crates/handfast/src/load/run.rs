@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use handfast_load::Plan;
 use handfast_load::account::Accountant;
 use handfast_load::assemble::{self, Circumstances};
-use handfast_load::fleet::{Lineup, Workers};
+use handfast_load::distributed::{Lineup, Workers};
 use handfast_load::outcome::{Outcome, Refusal};
 use handfast_load::sample::Interval;
 use handfast_load::search::{Found, Search, SearchSpec};
@@ -22,13 +22,13 @@ use tokio::task::{JoinSet, block_in_place};
 use super::both_ends;
 use super::broadcast::Broadcast;
 use super::display::Display;
+use super::requested_load::RequestedLoad;
 use super::signals::Signals;
-use super::wanted::Wanted;
 
 /// The task.
 pub(crate) struct Task {
     /// The request.
-    pub(crate) wanted: Wanted,
+    pub(crate) requested: RequestedLoad,
     /// The command line, for the report.
     pub(crate) command: Vec<String>,
     /// Reports it to other programs during the run.
@@ -68,11 +68,11 @@ async fn attend(task: Task, display: Display) -> Ended {
     let (ask, stop) = watch::channel(false);
     let mut doing = JoinSet::new();
     doing.spawn(conduct(task, display, stop));
-    let mut asked = None;
+    let mut exit_code = None;
     loop {
         tokio::select! {
             done = doing.join_next() => return match done {
-                Some(Ok(Ok(report))) => Ended::Report(Box::new(report), asked),
+                Some(Ok(Ok(report))) => Ended::Report(Box::new(report), exit_code),
                 Some(Ok(Err(refusal))) => Ended::Refused(refusal),
                 Some(Err(error)) => Ended::Refused(Refusal::failed(format!("run: {error}; this is a bug of handfast"))),
                 None => Ended::Refused(Refusal::failed("run: it ended without a result; this is a bug of handfast")),
@@ -81,8 +81,8 @@ async fn attend(task: Task, display: Display) -> Ended {
                 if ask.send_replace(true) {
                     return Ended::AtOnce(code);
                 }
-                asked = Some(code);
-                voice.say("handfast: ending early, with a report of what was done; once more ends immediately");
+                exit_code = Some(code);
+                voice.print_line("handfast: ending early, with a report of what was done; once more ends immediately");
             }
         }
     }
@@ -93,22 +93,22 @@ async fn conduct(
     display: Display,
     mut stop: watch::Receiver<bool>,
 ) -> Result<Report, Refusal> {
-    let workers = task.wanted.workers.clone();
+    let workers = task.requested.workers.clone();
     let served = task.broadcast.serve();
     let (_serving, at) = served.map_err(|error| Refusal::failed(format!("serve --metrics: {error}")))?;
     if let Some(at) = at {
-        display.say(format!("handfast: figures at http://{at}/metrics"));
+        display.print_line(format!("handfast: figures at http://{at}/metrics"));
     }
     if let Workers::Nats { machines, .. } = &workers {
         let workers = if *machines == 1 { "worker" } else { "workers" };
-        display.say(format!("handfast: gathering {machines} {workers}"));
+        display.print_line(format!("handfast: gathering {machines} {workers}"));
     }
     let lineup = tokio::select! {
         gathered = Lineup::gather(&workers) => gathered?,
         _ = stop.wait_for(|stop| *stop) => return Err(Refusal::failed("gather workers: interrupted before the run started")),
     };
     let mut session = Session { task, lineup, display, stop };
-    let made = match session.task.wanted.job.search.clone() {
+    let made = match session.task.requested.job.search.clone() {
         None => session.single().await,
         Some(spec) => session.search(spec).await,
     };
@@ -138,14 +138,14 @@ struct Done {
 impl Session {
     /// The only run.
     async fn single(&mut self) -> Result<Report, Refusal> {
-        let plan = self.task.wanted.job.plan.clone();
+        let plan = self.task.requested.job.plan.clone();
         let done = self.run(&plan, String::new()).await?;
         Ok(self.report(&done, None))
     }
 
     /// Run after run, at the rates of the search. The report is that of the highest rate that held.
     async fn search(&mut self, spec: SearchSpec) -> Result<Report, Refusal> {
-        let plan = self.task.wanted.job.plan.clone();
+        let plan = self.task.requested.job.plan.clone();
         let mut search = Search::new(spec.clone());
         let mut shown = Shown::default();
         let mut number = 0;
@@ -160,7 +160,7 @@ impl Session {
                 continue;
             }
             let step = spec.step(rate, &self.report(&done, None));
-            self.display.say(format!("handfast: {part}: {}", step_in_words(&spec, &step)));
+            self.display.print_line(format!("handfast: {part}: {}", step_in_words(&spec, &step)));
             let held = step.held;
             search.result(step);
             shown.step(done, held, search.highest() == Some(rate));
@@ -184,18 +184,18 @@ impl Session {
     ///
     /// **Errors**: every reason why it cannot begin.
     async fn run(&mut self, plan: &Plan, part: String) -> Result<Done, Refusal> {
-        let mut accountant = self.task.wanted.job.account.as_ref().map(Accountant::new).transpose()?;
-        let (display, broadcast, asked) = (&mut self.display, &mut self.task.broadcast, self.stop.clone());
+        let mut accountant = self.task.requested.job.account.as_ref().map(Accountant::new).transpose()?;
+        let (display, broadcast, stop) = (&mut self.display, &mut self.task.broadcast, self.stop.clone());
         display.begin(plan, part);
         broadcast.begin(plan, display.run());
         let mut each_second = |interval: &Interval| {
-            display.second(interval, *asked.borrow());
+            display.second(interval, *stop.borrow());
             // In this order, so that a reader that receives the second finds it on the page, too.
             broadcast.second(interval, display.run());
             display.show();
         };
-        let on_lost = self.task.wanted.on_lost;
-        let status = self.task.wanted.status.as_ref();
+        let on_lost = self.task.requested.on_lost;
+        let status = self.task.requested.status.as_ref();
         let before = status.map(|status| block_in_place(|| status.counted())).transpose()?;
         let outcome = self.lineup.run(plan, on_lost, &mut each_second, &mut self.stop).await?;
         let tally = &outcome.totals.tally;
@@ -208,7 +208,7 @@ impl Session {
             None => {}
         }
         let both_ends = status.zip(before).map(|(status, before)| {
-            block_in_place(|| both_ends::look(status, &before, &outcome))
+            block_in_place(|| both_ends::read_status(status, &before, &outcome))
                 .unwrap_or_else(|refusal| BothEnds { refused: Some(refusal.what), ..BothEnds::default() })
         });
         Ok(Done { outcome, server, notes, both_ends })
@@ -220,7 +220,7 @@ impl Session {
             program: concat!("handfast ", env!("CARGO_PKG_VERSION")).to_owned(),
             libraries: libraries(),
             command: self.task.command.clone(),
-            job: self.task.wanted.job.clone(),
+            job: self.task.requested.job.clone(),
             account: done.server.clone(),
             search,
             notes: done.notes.iter().cloned().chain(more).collect(),
@@ -276,7 +276,7 @@ fn step_in_words(spec: &SearchSpec, step: &SearchStep) -> String {
     let (bound, found, verdict) = (spec.bound.written(), &step.found, step.verdict.name());
     match step.held {
         true => format!("held {bound} with {found} ({verdict})"),
-        false if step.verdict.says_nothing() => {
+        false if step.verdict.is_unusable() => {
             format!("{found} does not describe the target ({verdict}), so it has no vote on {bound}")
         }
         false => format!("missed {bound} with {found} ({verdict})"),
@@ -339,13 +339,13 @@ mod tests {
     #[test]
     fn a_step_that_the_generator_spoilt_is_not_called_missed() {
         let spec = SearchSpec::new("total.p99=100ms").expect("good");
-        let said = |held, verdict| {
+        let message_for = |held, verdict| {
             let step = SearchStep { found: "25.3 ms".into(), held, verdict, ..SearchStep::default() };
             step_in_words(&spec, &step)
         };
-        assert_eq!(said(true, VerdictWord::Valid), "held total.p99=100ms with 25.3 ms (VALID)");
-        assert!(said(false, VerdictWord::TargetLimited).starts_with("missed "));
-        let spoilt = said(false, VerdictWord::GeneratorLimited);
+        assert_eq!(message_for(true, VerdictWord::Valid), "held total.p99=100ms with 25.3 ms (VALID)");
+        assert!(message_for(false, VerdictWord::TargetLimited).starts_with("missed "));
+        let spoilt = message_for(false, VerdictWord::GeneratorLimited);
         assert!(spoilt.contains("no vote") && !spoilt.contains("missed"), "{spoilt}");
     }
 

@@ -16,7 +16,7 @@ pub(crate) use error::ValueError;
 /// 28,000 ports.
 pub(crate) const SOURCES: usize = 4096;
 /// Longest time.
-const LONGEST: Duration = Duration::from_secs(7 * 86_400);
+const MAX_DURATION: Duration = Duration::from_secs(7 * 86_400);
 /// Most stages of a run.
 const STAGES: usize = 1000;
 /// Highest rate, in transactions a second: far above the limit of TLS handshakes.
@@ -31,7 +31,7 @@ pub(crate) fn size(text: &str) -> Result<u64, ValueError> {
 pub(crate) fn time(text: &str) -> Result<Duration, ValueError> {
     match handfast_text::duration::parse(text) {
         Ok(Duration::ZERO) => Err(ValueError::ZeroTime(text.to_owned())),
-        Ok(time) if time <= LONGEST => Ok(time),
+        Ok(time) if time <= MAX_DURATION => Ok(time),
         Ok(_) => Err(ValueError::TooLong(text.to_owned())),
         Err(error) => Err(ValueError::Time(error)),
     }
@@ -97,7 +97,7 @@ pub(crate) fn rates(text: &str) -> Result<Rates, ValueError> {
     let stages: Option<Vec<Stage>> = written.iter().map(with_length).collect();
     let stages = stages.ok_or_else(|| ValueError::StageWithoutLength(text.to_owned()))?;
     let length = written.iter().filter_map(|(.., length)| *length).sum();
-    if length > LONGEST {
+    if length > MAX_DURATION {
         return Err(ValueError::TooLong(text.to_owned()));
     }
     Ok(Rates { stages, length: Some(length) })

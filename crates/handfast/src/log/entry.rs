@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::request::Request;
 
 /// A time that no connection reaches; longer ones count as this.
-const LONGEST_SECONDS: f64 = 1e9;
+const MAX_SECONDS: f64 = 1e9;
 
 /// The content of a line.
 #[derive(Debug, PartialEq)]
@@ -148,7 +148,7 @@ pub(super) fn parse(line: &[u8]) -> Result<Entry, String> {
 /// Seconds of a step.
 pub(super) fn seconds(line: &Value, step: &str) -> f64 {
     let seconds = line["seconds"][step].as_f64().unwrap_or_default();
-    if seconds.is_finite() { seconds.clamp(0.0, LONGEST_SECONDS) } else { 0.0 }
+    if seconds.is_finite() { seconds.clamp(0.0, MAX_SECONDS) } else { 0.0 }
 }
 
 pub(super) fn text(value: &Value) -> String {

@@ -18,13 +18,13 @@ struct Common<'a> {
 }
 
 /// Returns true if an entry is selected.
-pub(super) fn wants(only: &OnlyWords, entry: &Entry) -> bool {
+pub(super) fn matches(only: &OnlyWords, entry: &Entry) -> bool {
     match entry {
         Entry::Loss { time, .. } => is_within(only, *time),
         Entry::Connection(connection) => {
-            is_within(only, connection.ended()) && wants_connection(only, connection)
+            is_within(only, connection.ended()) && matches_connection(only, connection)
         }
-        Entry::Request(request) => is_within(only, request.ended()) && wants_request(only, request),
+        Entry::Request(request) => is_within(only, request.ended()) && matches_request(only, request),
     }
 }
 
@@ -32,7 +32,7 @@ fn is_within(only: &OnlyWords, time: f64) -> bool {
     only.since.is_none_or(|since| time >= since) && only.until.is_none_or(|until| time < until)
 }
 
-fn wants_common(only: &OnlyWords, entry: &Common<'_>) -> bool {
+fn matches_common(only: &OnlyWords, entry: &Common<'_>) -> bool {
     let of_client = || {
         address(entry.client).is_some_and(|address| only.client.iter().any(|prefix| prefix.contains(address)))
     };
@@ -44,7 +44,7 @@ fn wants_common(only: &OnlyWords, entry: &Common<'_>) -> bool {
         && only.slow.is_none_or(|slow| entry.seconds >= slow.as_secs_f64())
 }
 
-fn wants_connection(only: &OnlyWords, connection: &Connection) -> bool {
+fn matches_connection(only: &OnlyWords, connection: &Connection) -> bool {
     let common = Common {
         failed: connection.has_failed(),
         cause: &connection.cause,
@@ -53,10 +53,10 @@ fn wants_connection(only: &OnlyWords, connection: &Connection) -> bool {
         backend: &connection.backend,
         seconds: connection.readied(),
     };
-    only.status.is_empty() && only.path.is_none() && only.host.is_empty() && wants_common(only, &common)
+    only.status.is_empty() && only.path.is_none() && only.host.is_empty() && matches_common(only, &common)
 }
 
-fn wants_request(only: &OnlyWords, request: &Request) -> bool {
+fn matches_request(only: &OnlyWords, request: &Request) -> bool {
     let common = Common {
         failed: request.has_failed(),
         cause: &request.cause,
@@ -68,5 +68,5 @@ fn wants_request(only: &OnlyWords, request: &Request) -> bool {
     (only.status.is_empty() || only.status.iter().any(|status| status.contains(&request.status)))
         && only.path.as_ref().is_none_or(|path| request.path.starts_with(path))
         && (only.host.is_empty() || only.host.iter().any(|host| request.has_host(host)))
-        && wants_common(only, &common)
+        && matches_common(only, &common)
 }

@@ -43,7 +43,7 @@ impl Follow {
     /// Reads new data since the last call.
     ///
     /// **Errors**: a file cannot be read; or those of `take`.
-    pub(super) fn look(&mut self, take: &mut Take<'_>) -> io::Result<()> {
+    pub(super) fn read_new(&mut self, take: &mut Take<'_>) -> io::Result<()> {
         if self.now.as_ref().is_none_or(|tail| !tail.is_at(&self.path))
             && let Some(new) = Tail::open(&self.path)?
         {
@@ -170,7 +170,7 @@ mod tests {
                 seen.push(String::from_utf8_lossy(line.unwrap_or(b"?")).into_owned());
                 Ok(())
             };
-            self.follow.look(&mut take).expect("it can be read");
+            self.follow.read_new(&mut take).expect("it can be read");
             seen
         }
     }

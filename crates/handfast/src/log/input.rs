@@ -18,14 +18,14 @@ const GZIP: [u8; 2] = [0x1f, 0x8b];
 /// Reads a file to its end.
 ///
 /// **Errors**: it cannot be opened or read, or its compression is damaged; or those of `take`.
-pub(super) fn read_file(path: &Path, take: &mut Take<'_>) -> Result<(), Trouble> {
-    let file = File::open(path).map_err(Trouble::Read)?;
+pub(super) fn read_file(path: &Path, take: &mut Take<'_>) -> Result<(), InputError> {
+    let file = File::open(path).map_err(InputError::Read)?;
     read(file, take)
 }
 
 /// Reason why reading ended early.
 #[derive(Debug)]
-pub(super) enum Trouble {
+pub(super) enum InputError {
     /// The source.
     Read(io::Error),
     /// The consumer of lines.
@@ -35,24 +35,24 @@ pub(super) enum Trouble {
 /// Reads a stream to its end.
 ///
 /// **Errors**: as [`read_file`].
-pub(super) fn read(mut source: impl Read, take: &mut Take<'_>) -> Result<(), Trouble> {
+pub(super) fn read(mut source: impl Read, take: &mut Take<'_>) -> Result<(), InputError> {
     let mut head = Vec::new();
-    source.by_ref().take(GZIP.len() as u64).read_to_end(&mut head).map_err(Trouble::Read)?;
+    source.by_ref().take(GZIP.len() as u64).read_to_end(&mut head).map_err(InputError::Read)?;
     let is_gzip = head == GZIP;
     let whole = io::Cursor::new(head).chain(source);
     if is_gzip { read_plain(MultiGzDecoder::new(whole), take) } else { read_plain(whole, take) }
 }
 
-fn read_plain(mut source: impl Read, take: &mut Take<'_>) -> Result<(), Trouble> {
+fn read_plain(mut source: impl Read, take: &mut Take<'_>) -> Result<(), InputError> {
     let (mut lines, mut piece) = (Lines::default(), vec![0; PIECE]);
     loop {
         match source.read(&mut piece) {
-            Ok(0) => return lines.end(take).map_err(Trouble::Take),
-            Ok(count) => lines.feed(&piece[..count], take).map_err(Trouble::Take)?,
+            Ok(0) => return lines.end(take).map_err(InputError::Take),
+            Ok(count) => lines.feed(&piece[..count], take).map_err(InputError::Take)?,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => {
                 // Complete lines before the damage are shown; the partial one is dropped.
-                return Err(Trouble::Read(error));
+                return Err(InputError::Read(error));
             }
         }
     }

@@ -5,9 +5,9 @@
 use std::io;
 
 /// Longest line that is read: a hundred times the longest that the proxy writes.
-pub(super) const LONGEST: usize = 1 << 20;
+pub(super) const MAX_LINE_BYTES: usize = 1 << 20;
 
-/// The consumer of a line: its number, counted from 1, and the line without its end; `None` if it is longer than [`LONGEST`].
+/// The consumer of a line: its number, counted from 1, and the line without its end; `None` if it is longer than [`MAX_LINE_BYTES`].
 pub(super) type Take<'a> = dyn FnMut(u64, Option<&[u8]>) -> io::Result<()> + 'a;
 
 /// The rest of the last piece.
@@ -26,7 +26,7 @@ impl Lines {
         while let Some(end) = piece.iter().position(|byte| *byte == b'\n') {
             let (head, rest) = piece.split_at(end);
             piece = &rest[1..];
-            if self.begun.is_empty() && !self.too_long && head.len() <= LONGEST {
+            if self.begun.is_empty() && !self.too_long && head.len() <= MAX_LINE_BYTES {
                 self.number += 1;
                 take(self.number, Some(head))?;
                 continue;
@@ -58,7 +58,7 @@ impl Lines {
     }
 
     fn begin(&mut self, piece: &[u8]) {
-        if self.too_long || self.begun.len() + piece.len() > LONGEST {
+        if self.too_long || self.begun.len() + piece.len() > MAX_LINE_BYTES {
             self.too_long = true;
             self.begun = Vec::new();
         } else {
@@ -97,7 +97,7 @@ mod tests {
 
     #[test]
     fn a_line_without_an_end_is_not_kept() {
-        let much = vec![b'x'; LONGEST / 2 + 1];
+        let much = vec![b'x'; MAX_LINE_BYTES / 2 + 1];
         let seen = lines_of(&[&much, &much, &much, b"\nnext\n"]);
         assert_eq!(seen, [(1, None), (2, Some("next".to_owned()))]);
         let whole = [much.as_slice(), &much, b"\nnext\n"].concat();

@@ -11,7 +11,7 @@ use super::entry::{Connection, Entry, sentence};
 use super::request::Request;
 
 /// The part of a requested name that is kept if space is short.
-const LEAST_NAME: usize = 16;
+const MIN_NAME_CHARS: usize = 16;
 
 /// The style of lines.
 #[derive(Clone, Copy, Debug)]
@@ -117,7 +117,7 @@ fn served(connection: &Connection, room: usize) -> String {
     let taken = width(&front) + width(&backend) + 2;
     match plain(&connection.name).as_str() {
         "" => format!("{front}{backend}"),
-        name => format!("{front}, {}{backend}", cut(name, room.saturating_sub(taken).max(LEAST_NAME))),
+        name => format!("{front}, {}{backend}", cut(name, room.saturating_sub(taken).max(MIN_NAME_CHARS))),
     }
 }
 
@@ -143,7 +143,7 @@ fn answered(request: &Request, room: usize) -> String {
         nanos(request.duration()),
     );
     // Four for the status and its blank.
-    let left = room.saturating_sub(width(&rest) + 4).max(LEAST_NAME);
+    let left = room.saturating_sub(width(&rest) + 4).max(MIN_NAME_CHARS);
     format!("{}{rest}", requested(request, left))
 }
 

@@ -15,7 +15,7 @@ use super::entry::{Connection, Entry, sentence};
 use super::request_summary::Requests;
 
 /// Most causes or services that are counted by name.
-const MOST: usize = 500;
+const MAX_NAMED: usize = 500;
 /// The name of all others.
 pub(super) const OTHERS: &str = "(others)";
 
@@ -162,7 +162,7 @@ pub(super) fn time_table(counted: &str, times: &[(&str, &Histogram)]) -> String 
 
 /// The entry of a key; that of the others if there are too many.
 pub(super) fn bounded<K: Ord, V: Default>(map: &mut BTreeMap<K, V>, key: K, others: K) -> &mut V {
-    let key = if map.len() < MOST || map.contains_key(&key) { key } else { others };
+    let key = if map.len() < MAX_NAMED || map.contains_key(&key) { key } else { others };
     map.entry(key).or_default()
 }
 

@@ -246,7 +246,7 @@ fn gzip_is_known_by_its_first_bytes() {
         number += 1;
         Ok(())
     });
-    assert!(matches!(read, Err(Trouble::Read(_))) && number == 1, "{read:?} {number}");
+    assert!(matches!(read, Err(InputError::Read(_))) && number == 1, "{read:?} {number}");
     for short in [&b""[..], b"\x1f"] {
         assert!(input::read(short, &mut |_, _| Ok(())).is_ok());
     }
@@ -279,7 +279,7 @@ fn the_configuration_says_where_the_log_is() {
 }
 
 #[test]
-fn wrong_words_are_told() {
+fn wrong_words_are_reported() {
     let wrong = |arguments: &[&str]| {
         let typed = ["handfast", "log"].iter().chain(arguments).map(Into::into);
         crate::words::Words::read(typed).expect_err("it is wrong").to_string()

@@ -16,11 +16,11 @@ use handfast_net::clock::Moment;
 use handfast_probe::rounds::{Round, SCHEMA, Sample, to_line as to_json};
 use handfast_probe::text::{line_head, to_line};
 use handfast_probe::watch::{Series, summary_head};
-use handfast_probe::{Report, Trouble, Wanted, run};
+use handfast_probe::{ProbeError, ProbeSettings, Report, run};
 use handfast_text::calendar::Utc;
 use tracing::Level;
 
-use super::{Prepared, USUAL, tell};
+use super::{Prepared, USUAL, report_failure};
 use crate::load::refused;
 use crate::load::signals::Signals;
 use crate::talk::print;
@@ -30,7 +30,7 @@ use crate::verbs::color;
 /// An event.
 enum Event {
     /// The target with this number was measured.
-    Measured(usize, Box<Result<Report, Trouble>>),
+    Measured(usize, Box<Result<Report, ProbeError>>),
     /// The user requested the end.
     End,
 }
@@ -83,7 +83,7 @@ impl Rounds {
 }
 
 /// Text for people; on standard error where standard output is for programs.
-fn tell_people(text: &str, aside: bool) {
+fn print_text(text: &str, aside: bool) {
     match aside {
         true => talk::err(text.trim_end()),
         false => {
@@ -100,8 +100,8 @@ pub(super) fn watch(prepared: Prepared, mut rounds: Option<Rounds>, seconds: f64
     // Dropping this ends the worker.
     let (alive, ended) = sync_channel(0);
     let targets = prepared.targets.clone();
-    let wanted = targets.iter().map(|target| Wanted { runs: 1, ..prepared.of(target) }).collect();
-    if let Err(error) = begin(events, wanted, Duration::from_secs_f64(seconds), ended) {
+    let settings = targets.iter().map(|target| ProbeSettings { runs: 1, ..prepared.of(target) }).collect();
+    if let Err(error) = begin(events, settings, Duration::from_secs_f64(seconds), ended) {
         return refused(&Refusal::failed(format!("start a thread: {error}")));
     }
     let aside = rounds.as_ref().is_some_and(Rounds::is_standard_output);
@@ -109,9 +109,9 @@ pub(super) fn watch(prepared: Prepared, mut rounds: Option<Rounds>, seconds: f64
     let mut all: Vec<Series> = targets.iter().map(|target| Series::new(&target.to_string())).collect();
     let (mut failed, mut missed) = (false, false);
     // The last message about each target: the same error is reported once.
-    let mut told: Vec<Option<Trouble>> = vec![None; targets.len()];
+    let mut reported: Vec<Option<ProbeError>> = vec![None; targets.len()];
     if !in_place {
-        tell_people(&format!("{:<21}{}\n", "", line_head()), aside);
+        print_text(&format!("{:<21}{}\n", "", line_head()), aside);
     }
     for event in coming {
         let Event::Measured(number, outcome) = event else { break };
@@ -126,18 +126,18 @@ pub(super) fn watch(prepared: Prepared, mut rounds: Option<Rounds>, seconds: f64
             }
         }
         match &*outcome {
-            Err(trouble) => {
+            Err(failure) => {
                 failed = true;
-                if told[number].as_ref() != Some(trouble) {
-                    tell(&targets[number], trouble, &voice);
-                    told[number] = Some(trouble.clone());
+                if reported[number].as_ref() != Some(failure) {
+                    report_failure(&targets[number], failure, &voice);
+                    reported[number] = Some(failure.clone());
                 }
             }
             Ok(report) => {
-                told[number] = None;
+                reported[number] = None;
                 missed |= report.limits.iter().any(|limit| !limit.held);
                 if !in_place {
-                    tell_people(&format!("{now:<21}{}\n", to_line(report)), aside);
+                    print_text(&format!("{now:<21}{}\n", to_line(report)), aside);
                 }
             }
         }
@@ -151,7 +151,7 @@ pub(super) fn watch(prepared: Prepared, mut rounds: Option<Rounds>, seconds: f64
     voice.wipe();
     talk.finish();
     let summary: String = all.iter().map(|one| one.summary() + "\n").collect();
-    tell_people(&format!("{}\n{summary}", summary_head()), aside);
+    print_text(&format!("{}\n{summary}", summary_head()), aside);
     ExitCode::from(match (failed, missed) {
         (true, _) => 1,
         (false, true) => 4,
@@ -162,7 +162,7 @@ pub(super) fn watch(prepared: Prepared, mut rounds: Option<Rounds>, seconds: f64
 /// Starts the threads that measure and receive signals. Both end with this process at the latest.
 fn begin(
     events: SyncSender<Event>,
-    wanted: Vec<Wanted>,
+    settings: Vec<ProbeSettings>,
     every: Duration,
     ended: Receiver<()>,
 ) -> io::Result<()> {
@@ -178,15 +178,15 @@ fn begin(
     })?;
     std::thread::Builder::new()
         .name("probe".into())
-        .spawn(move || measure(&events, &wanted, every, &ended))?;
+        .spawn(move || measure(&events, &settings, every, &ended))?;
     Ok(())
 }
 
-fn measure(events: &SyncSender<Event>, wanted: &[Wanted], every: Duration, ended: &Receiver<()>) {
+fn measure(events: &SyncSender<Event>, settings: &[ProbeSettings], every: Duration, ended: &Receiver<()>) {
     loop {
         let next = Moment::now() + every;
-        for (number, wanted) in wanted.iter().enumerate() {
-            let outcome = Box::new(run(wanted, &mut |_| {}));
+        for (number, settings) in settings.iter().enumerate() {
+            let outcome = Box::new(run(settings, &mut |_| {}));
             if events.send(Event::Measured(number, outcome)).is_err() {
                 return;
             }

@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_in_a_header_is_said() {
+    fn everything_in_a_header_is_reported() {
         let bytes = sample();
         let Peek::Complete(header) = peek(&bytes, V2_LIMIT) else { panic!("it is whole") };
         let text = text(&header, &bytes);

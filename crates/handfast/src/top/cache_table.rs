@@ -16,12 +16,12 @@ type Rates = [Option<f64>; 3];
 /// Line about the requests of all caches; `None` without a cache.
 pub(super) fn line(pair: &Pair<'_>, label: Line) -> Option<Line> {
     let each = pair.now.caches.iter().map(|cache| requests(pair, cache));
-    let [from_it, asked, every] =
+    let [from_it, requested, every] =
         each.reduce(|sum, each| [0, 1, 2].map(|place| Some(sum[place]? + each[place]?)))?;
     let shown = |value: Option<f64>| value.map_or("–".to_owned(), rate);
     let share = share(from_it, every).map_or("–".to_owned(), percent);
     let line = label.and(format!("{} of {} from caches, ", shown(from_it), shown(every)), Shade::Plain);
-    Some(line.and(share, Shade::Good).and(format!(", {} of backends", shown(asked)), Shade::Plain))
+    Some(line.and(share, Shade::Good).and(format!(", {} of backends", shown(requested)), Shade::Plain))
 }
 
 pub(super) fn caches(pair: &Pair<'_>, _: Look) -> Table {
@@ -29,8 +29,8 @@ pub(super) fn caches(pair: &Pair<'_>, _: Look) -> Table {
         pair.now.caches.iter() => |cache| {
             let before = before(pair, cache);
             let since = |of: &dyn Fn(&CacheSnapshot) -> u64| since(pair, cache, of);
-            let [from_it, asked, every] = requests(pair, cache);
-            let past = every.zip(from_it.zip(asked)).map(|(every, (served, asked))| (every - served - asked).max(0.0));
+            let [from_it, requested, every] = requests(pair, cache);
+            let past = every.zip(from_it.zip(requested)).map(|(every, (served, requested))| (every - served - requested).max(0.0));
             let (state, shade) = state(cache);
         }
         column("service", 8, 0) => words(&cache.service, Shade::Strong);
@@ -39,7 +39,7 @@ pub(super) fn caches(pair: &Pair<'_>, _: Look) -> Table {
         figures("on the disk", 0) => fullness(cache);
         figures("from it", 0) => rates(from_it, Shade::Good);
         figures("share", 0) => known(share(from_it, every), percent, Shade::Good);
-        figures("of backends", 0) => rates(asked, Shade::Plain);
+        figures("of backends", 0) => rates(requested, Shade::Plain);
         figures("past it", 3) => rates(past, Shade::Plain);
         figures("read", 2) => volume(since(&|cache| cache.bytes_read));
         figures("written", 2) => volume(since(&|cache| cache.bytes_written));

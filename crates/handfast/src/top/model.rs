@@ -20,7 +20,7 @@ const FILTER: usize = 60;
 const PAGE: usize = 10;
 
 /// Tables that either has at most.
-const MOST: usize = tables::TABLES.len();
+const MAX_TABLES: usize = tables::TABLES.len();
 
 /// Subject of the display: a proxy or a run.
 pub(super) enum View<'m> {
@@ -48,7 +48,7 @@ impl View<'_> {
 
 /// Request of a key to the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Wish {
+pub(crate) enum KeyAction {
     Nothing,
     Suspend,
     End,
@@ -70,7 +70,7 @@ pub(crate) struct Model {
     /// New connections for each second.
     pub(super) curve: Vec<f64>,
     pub(super) table: usize,
-    pub(super) orders: [Order; MOST],
+    pub(super) orders: [Order; MAX_TABLES],
     pub(super) scroll: usize,
     pub(super) filter: String,
     pub(super) typing: bool,
@@ -90,7 +90,7 @@ impl Model {
             replaced: None,
             curve: Vec::new(),
             table: 0,
-            orders: [Order::default(); MOST],
+            orders: [Order::default(); MAX_TABLES],
             scroll: 0,
             filter: String::new(),
             typing: false,
@@ -122,7 +122,7 @@ impl Model {
             return;
         }
         if self.run.is_some() != matches!(seen, Seen::Run(_)) {
-            (self.table, self.scroll, self.orders) = (0, 0, [Order::default(); MOST]);
+            (self.table, self.scroll, self.orders) = (0, 0, [Order::default(); MAX_TABLES]);
         }
         match seen {
             Seen::Proxy(status) => self.proxy(Sample { at: time, status: *status }),
@@ -160,16 +160,16 @@ impl Model {
     }
 
     /// A key was pressed.
-    pub(crate) fn press(&mut self, key: KeyEvent) -> Wish {
+    pub(crate) fn press(&mut self, key: KeyEvent) -> KeyAction {
         match key.code {
-            KeyCode::Char('c') if key.modifiers == KeyModifiers::CONTROL => return Wish::End,
-            KeyCode::Char('z') if key.modifiers == KeyModifiers::CONTROL => return Wish::Suspend,
+            KeyCode::Char('c') if key.modifiers == KeyModifiers::CONTROL => return KeyAction::End,
+            KeyCode::Char('z') if key.modifiers == KeyModifiers::CONTROL => return KeyAction::Suspend,
             _ if self.help => self.help = false,
             code if self.typing => self.type_filter(code),
-            KeyCode::Char('q') => return Wish::End,
+            KeyCode::Char('q') => return KeyAction::End,
             code => self.choose(code),
         }
-        Wish::Nothing
+        KeyAction::Nothing
     }
 
     fn type_filter(&mut self, key: KeyCode) {
@@ -187,7 +187,7 @@ impl Model {
     }
 
     fn choose(&mut self, key: KeyCode) {
-        let tables = self.view().map_or(MOST, |view| view.names().len());
+        let tables = self.view().map_or(MAX_TABLES, |view| view.names().len());
         match key {
             KeyCode::Char('?' | 'h') => self.help = true,
             KeyCode::Char('/') => self.typing = true,

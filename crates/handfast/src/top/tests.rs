@@ -5,7 +5,7 @@ use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use serde_json::{Value, json};
 
-use super::model::{Model, Wish};
+use super::model::{KeyAction, Model};
 use super::picture::whole;
 use super::{Seen, draw};
 use crate::screen::{Look, Pieces};
@@ -86,11 +86,11 @@ fn text(model: &Model, width: usize, height: usize) -> String {
 
 fn press(model: &mut Model, typed: &str) {
     for letter in typed.chars() {
-        assert_eq!(key(model, KeyCode::Char(letter)), Wish::Nothing);
+        assert_eq!(key(model, KeyCode::Char(letter)), KeyAction::Nothing);
     }
 }
 
-fn key(model: &mut Model, code: KeyCode) -> Wish {
+fn key(model: &mut Model, code: KeyCode) -> KeyAction {
     model.press(KeyEvent::from(code))
 }
 
@@ -108,7 +108,7 @@ fn rates_are_differences_between_two_moments() {
 }
 
 #[test]
-fn a_restart_makes_no_negative_rates_and_is_told() {
+fn a_restart_makes_no_negative_rates_and_is_reported() {
     let mut model = model();
     model.failed(3.0, "refused".into());
     model.failed(14.0, "refused".into());
@@ -143,7 +143,7 @@ fn the_first_moment_has_the_rates_of_the_last_minute() {
 }
 
 #[test]
-fn keys_that_are_apart_are_told() {
+fn keys_that_are_apart_are_reported() {
     let mut model = model();
     let mut status = status(1, 8);
     status["key_process"] = serde_json::json!({ "answers": true, "restarts": 0 });
@@ -248,15 +248,15 @@ fn keys_choose_sort_filter_and_pause() {
     press(&mut model, "p?");
     assert!(text(&model, 80, 24).contains("while its thread worked on others;"), "nothing of it is cut");
     assert!(text(&model, 120, 24).contains("Any key goes back."));
-    assert_eq!(key(&mut model, KeyCode::Char('q')), Wish::Nothing, "any key goes back, also this one");
+    assert_eq!(key(&mut model, KeyCode::Char('q')), KeyAction::Nothing, "any key goes back, also this one");
     for code in
         [KeyCode::Up, KeyCode::PageDown, KeyCode::Down, KeyCode::Tab, KeyCode::BackTab, KeyCode::F(12)]
     {
-        assert_eq!(key(&mut model, code), Wish::Nothing);
+        assert_eq!(key(&mut model, code), KeyAction::Nothing);
     }
-    assert_eq!(key(&mut model, KeyCode::Char('q')), Wish::End);
+    assert_eq!(key(&mut model, KeyCode::Char('q')), KeyAction::End);
     let mut control = |letter| model.press(KeyEvent::new(KeyCode::Char(letter), KeyModifiers::CONTROL));
-    assert_eq!((control('c'), control('z')), (Wish::End, Wish::Suspend));
+    assert_eq!((control('c'), control('z')), (KeyAction::End, KeyAction::Suspend));
 }
 
 #[test]
@@ -276,7 +276,7 @@ fn long_tables_are_moved_in_and_say_how_much_is_left() {
     let seen = text(&model, 80, 24);
     assert!(seen.contains("10.0.1.0:80") && seen.contains(" more"), "{seen}");
     for _ in 0..20 {
-        assert_eq!(key(&mut model, KeyCode::PageDown), Wish::Nothing);
+        assert_eq!(key(&mut model, KeyCode::PageDown), KeyAction::Nothing);
     }
     let seen = text(&model, 80, 24);
     assert!(seen.contains("10.0.1.49:80") && !seen.contains(" more"), "{seen}");

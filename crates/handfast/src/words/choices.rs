@@ -1,7 +1,7 @@
 //! Options with a closed set of values, for the completion of shells.
 //!
 //! In: the values. Out: a parser that names them and accepts any text, since clap would stop at the first mistake:
-//! `load/wanted.rs` reports all mistakes together.
+//! `load/requested_load.rs` reports all mistakes together.
 
 use std::ffi::OsStr;
 
@@ -76,7 +76,7 @@ mod tests {
                 .unwrap_or_else(|error| panic!("{line}: {error}"));
             let Verb::Load(words) = words.verb else { panic!("not load") };
             let mut mistakes = crate::load::Mistakes::default();
-            crate::load::wanted(&words, 7, &mut mistakes);
+            crate::load::parse_load(&words, 7, &mut mistakes);
             mistakes.is_empty()
         };
         for (option, Choices(values)) in ALL {

@@ -1,6 +1,6 @@
 //! The command line of `handfast load`, as it is typed.
 //!
-//! In: the arguments. Out: [`LoadWords`], in which values are still text: `load/wanted.rs` parses them all and reports
+//! In: the arguments. Out: [`LoadWords`], in which values are still text: `load/requested_load.rs` parses them all and reports
 //! all mistakes together, while clap would stop at the first.
 
 use std::path::PathBuf;

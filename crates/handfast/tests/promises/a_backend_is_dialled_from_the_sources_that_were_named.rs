@@ -14,11 +14,11 @@ use super::support::*;
 /// Answers each four bytes with where the connection came from, in so many bytes.
 const ANSWER: usize = 24;
 
-fn tells_the_source() -> Backend {
-    tells_the_source_on(TcpListener::bind("127.0.0.1:0").expect("loopback has a free port"))
+fn source_backend() -> Backend {
+    source_backend_on(TcpListener::bind("127.0.0.1:0").expect("loopback has a free port"))
 }
 
-fn tells_the_source_on(listener: TcpListener) -> Backend {
+fn source_backend_on(listener: TcpListener) -> Backend {
     Backend::on(listener, |peer| {
         let from = peer.stream.peer_addr().expect("it is connected").to_string();
         while peer.read_exactly(4).len() == 4 {
@@ -60,7 +60,7 @@ fn counted(pairs: &[(&str, usize)]) -> BTreeMap<String, usize> {
 
 #[test]
 fn several_sources_have_their_turns_and_a_reload_changes_them() {
-    let stage = Stage::with(tells_the_source(), |config, _| {
+    let stage = Stage::with(source_backend(), |config, _| {
         config.set("process", "threads", 1).set(
             "service",
             "source",
@@ -82,9 +82,9 @@ fn several_sources_have_their_turns_and_a_reload_changes_them() {
 }
 
 #[test]
-fn when_one_source_has_no_port_left_the_next_one_is_used_and_the_end_is_told() {
+fn when_one_source_has_no_port_left_the_next_one_is_used_and_the_end_is_reported() {
     in_a_network_of_its_own!();
-    let stage = Stage::with(tells_the_source(), |config, _| {
+    let stage = Stage::with(source_backend(), |config, _| {
         config.set("service", "source", "[\"127.0.0.5\", \"127.0.0.6\"]")
     });
     // The listeners and the clients have their ports, outside of the few that the proxy is left with.
@@ -106,8 +106,8 @@ fn when_one_source_has_no_port_left_the_next_one_is_used_and_the_end_is_told() {
     assert!(record.detail().contains(&product), "{record:?}");
     assert!(record.detail().contains("TIME_WAIT"), "{record:?}");
     // It says nothing about the backend.
-    let said = stage.proxy.talk.so_far().join("\n");
-    assert!(!said.contains("is marked down"), "{said}");
+    let output = stage.proxy.talk.so_far().join("\n");
+    assert!(!output.contains("is marked down"), "{output}");
     for client in &mut clients {
         source(client);
     }
@@ -116,7 +116,7 @@ fn when_one_source_has_no_port_left_the_next_one_is_used_and_the_end_is_told() {
 #[test]
 fn a_backend_may_see_the_clients_own_address() {
     in_a_network_of_its_own!();
-    let stage = Stage::with(tells_the_source(), |config, _| config.text("service", "source", "client"));
+    let stage = Stage::with(source_backend(), |config, _| config.text("service", "source", "client"));
     for client in ["127.0.0.21", "127.0.0.22"] {
         let mut connected = from(&stage, client).expect("it is served");
         assert_eq!(source(&mut connected).to_string(), client);
@@ -145,7 +145,7 @@ fn behind_a_router_the_answers_find_their_way_with_the_rules_of_the_guide() {
         ("-6", "[fd00:77:1::1]:0", "[fd00:77:2::2]:0", &["fd00:77:1::2"]),
     ] {
         let listener = server.inside(|| TcpListener::bind(backend).expect("it is its address"));
-        let stage = Stage::with(tells_the_source_on(listener), |config, _| {
+        let stage = Stage::with(source_backend_on(listener), |config, _| {
             config.text("service", "listen", listen).text("service", "source", "client").text(
                 "service.limits",
                 "connect",

@@ -65,7 +65,7 @@ fn version_1_comes_with_the_first_bytes() {
 
 /// The header does not wait for the client if the backend speaks first.
 #[test]
-fn a_silent_client_is_told_of_too() {
+fn a_silent_client_is_reported_too() {
     let (stage, first) = sending("v1");
     let mut client = stage.any_client();
     assert!(next(&first).starts_with(b"PROXY TCP4 127.0.0.1 "));
@@ -79,14 +79,14 @@ fn version_2_says_what_tls_agreed_on() {
     let (stage, first) = sending("v2");
     let mut client = hasty(&stage, plain_tls(), b"request");
     let bytes = next(&first);
-    let told = header(&bytes);
-    assert_eq!(told.version, Form::V2);
-    assert_eq!(&bytes[told.length..], b"request", "one segment");
+    let received = header(&bytes);
+    assert_eq!(received.version, Form::V2);
+    assert_eq!(&bytes[received.length..], b"request", "one segment");
     let own = client.stream.local_addr().expect("it is bound");
-    assert_eq!(told.tcp(), Some((own, stage.proxy.address())));
-    assert_eq!((told.authority(), told.alpn()), (Some("localhost"), None));
-    assert!(told.find(tlv::CRC32C).is_some());
-    let tls = told.tls().expect("the client used TLS");
+    assert_eq!(received.tcp(), Some((own, stage.proxy.address())));
+    assert_eq!((received.authority(), received.alpn()), (Some("localhost"), None));
+    assert!(received.find(tlv::CRC32C).is_some());
+    let tls = received.tls().expect("the client used TLS");
     assert_eq!((tls.client, tls.verify), (1, 1));
     assert_eq!(client.read_exactly(6), b"answer");
     client.finish();
@@ -102,15 +102,15 @@ fn version_2_says_what_tls_agreed_on() {
         (tlv::SSL_SIG_SCHEME, "ecdsa_secp256r1_sha256"),
     ];
     assert_eq!(values, expected.map(|(number, text)| (number, text.to_owned())));
-    let id = told.unique_id().expect("it has a name");
+    let id = received.unique_id().expect("it has a name");
     assert_eq!((id.len(), id), (32, record.text("unique_id").as_bytes()));
     stage.is_quiet();
 }
 
 #[test]
-fn a_certificate_is_told_only_when_asked_for() {
+fn a_certificate_is_sent_only_when_requested() {
     let identity = authority().identity(&["client.example"], KeyKind::Ecdsa);
-    for (asked, names) in
+    for (fields, names) in
         [("off", &[][..]), ("cn", &[tlv::SSL_CN]), ("der", &[tlv::SSL_CN, tlv::SSL_CLIENT_CERT])]
     {
         let (backend, first) = noting();
@@ -120,16 +120,20 @@ fn a_certificate_is_told_only_when_asked_for() {
                 .text("service.client-certificates", "mode", "require")
                 .text("service.client-certificates", "ca", ca.display())
                 .text(SECTION, "send", "v2")
-                .text(SECTION, "client-certificate", asked)
+                .text(SECTION, "client-certificate", fields)
         });
         let mut client = stage.client(&Trust::version(Version::Tls13).showing(&identity).config());
         let bytes = next(&first);
-        let told = header(&bytes).tls().expect("the client used TLS");
-        assert_eq!((told.client, told.verify), (7, 0), "a certificate in this connection, and it is good");
+        let received = header(&bytes).tls().expect("the client used TLS");
+        assert_eq!(
+            (received.client, received.verify),
+            (7, 0),
+            "a certificate in this connection, and it is good"
+        );
         let personal: Vec<u8> =
-            told.values().map(|tlv| tlv.number).filter(|number| [0x22, 0x28].contains(number)).collect();
-        assert_eq!(personal, names, "{asked}");
-        if let Some(der) = told.values().find(|tlv| tlv.number == tlv::SSL_CLIENT_CERT) {
+            received.values().map(|tlv| tlv.number).filter(|number| [0x22, 0x28].contains(number)).collect();
+        assert_eq!(personal, names, "{fields}");
+        if let Some(der) = received.values().find(|tlv| tlv.number == tlv::SSL_CLIENT_CERT) {
             assert_eq!(der.value, identity.certificate.as_ref());
         }
         assert_eq!(client.read_exactly(6), b"answer");
@@ -139,7 +143,7 @@ fn a_certificate_is_told_only_when_asked_for() {
 }
 
 #[test]
-fn what_a_proxy_in_front_said_is_passed_on() {
+fn the_header_of_a_proxy_in_front_is_passed_on() {
     let (backend, first) = noting();
     let stage = Stage::with(backend, |config, _| {
         config.set(SECTION, "accept-from", "[\"127.0.0.0/8\"]").text(SECTION, "send", "v2")
@@ -147,10 +151,10 @@ fn what_a_proxy_in_front_said_is_passed_on() {
     let values: [(u8, &[u8]); 2] = [(tlv::ALPN, b"mqtt"), (tlv::UNIQUE_ID, b"front-7")];
     let mut client = behind(stage.proxy.address(), &v2(far(7), &values)).expect("it is served");
     let bytes = next(&first);
-    let told = header(&bytes);
-    assert_eq!(told.tcp(), Some((far(7), FRONT.into())));
-    assert_eq!((told.alpn(), told.unique_id()), (Some(&b"mqtt"[..]), Some(&b"front-7"[..])));
-    assert_eq!(told.authority(), Some("localhost"), "the name in our own hello comes first");
+    let received = header(&bytes);
+    assert_eq!(received.tcp(), Some((far(7), FRONT.into())));
+    assert_eq!((received.alpn(), received.unique_id()), (Some(&b"mqtt"[..]), Some(&b"front-7"[..])));
+    assert_eq!(received.authority(), Some("localhost"), "the name in our own hello comes first");
     assert_eq!(client.read_exactly(6), b"answer");
     client.finish();
     stage.is_quiet();

@@ -350,7 +350,7 @@ fn a_handshake_that_stalls_is_ended_by_the_limit_and_another_backend_is_tried() 
 }
 
 #[test]
-fn a_backends_alert_is_told_with_its_side() {
+fn a_backends_alert_is_reported_with_its_side() {
     let alert = Backend::start(|peer| {
         peer.read_exactly(1);
         // Fatal: handshake_failure (RFC 9846 §6.2).
@@ -433,8 +433,8 @@ fn without_a_descriptor_nothing_is_lost_and_the_backend_is_not_blamed() {
             waiting.write_all(b"early").expect("the kernel takes it");
         }
         wait_until("the proxy to notice", || {
-            let said = front.proxy.talk.so_far();
-            said.iter().any(|line| line.contains("out-of-files")).then_some(())
+            let output = front.proxy.talk.so_far();
+            output.iter().any(|line| line.contains("out-of-files")).then_some(())
         });
         standing.echo(b"and on");
         process.limit_files(1024);
@@ -452,8 +452,8 @@ fn without_a_descriptor_nothing_is_lost_and_the_backend_is_not_blamed() {
         assert_eq!(served.read_exactly(5), b"early", "{mode:?}");
         served.finish();
         standing.finish();
-        let said = front.proxy.talk.so_far().join("\n");
-        assert!(!said.contains("is marked down"), "{mode:?}: {said}");
+        let output = front.proxy.talk.so_far().join("\n");
+        assert!(!output.contains("is marked down"), "{mode:?}: {output}");
         assert!(front.proxy.metrics().sum("handfast_backend_up", &[]) > 0.5, "{mode:?}");
         front.is_quiet();
     }

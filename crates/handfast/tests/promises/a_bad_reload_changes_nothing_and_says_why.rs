@@ -125,19 +125,19 @@ fn twelve_kinds_of_broken_input() {
 }
 
 #[test]
-fn an_expired_certificate_is_said_to_be_one() {
+fn an_expired_certificate_is_reported_as_one() {
     let stage = Stage::echo();
     certificate_is(
         &stage,
         authority().identity_between(&["localhost"], KeyKind::Ecdsa, 2000, 2001).combined(),
     );
     stage.proxy.reload();
-    let said = stage.proxy.talk.containing("web.pem");
-    assert!(said.contains("expired"), "{said}");
+    let message = stage.proxy.talk.containing("web.pem");
+    assert!(message.contains("expired"), "{message}");
 }
 
 #[test]
-fn whoever_asks_over_the_admin_page_gets_the_reason() {
+fn a_request_to_the_admin_page_gets_the_reason() {
     let stage = Stage::echo();
     stage.proxy.rewrite(stage.config().set("service", "bakend", "\"x\""));
     let answer = http::request(stage.proxy.admin(), "POST", "/reload", "*/*");

@@ -25,7 +25,7 @@ fn vanish(stream: TcpStream, way: Way) {
 }
 
 #[test]
-fn before_it_said_a_word() {
+fn before_it_sent_a_byte() {
     let stage = Stage::echo();
     for way in WAYS {
         vanish(dial(stage.proxy.address()).expect("the proxy listens"), way);

@@ -24,7 +24,7 @@ fn threads(proxy: &Proxy, field: &str) -> HashMap<String, u32> {
 }
 
 /// Messages of the proxy about its sandbox.
-fn said_of_it(proxy: &Proxy) -> Vec<String> {
+fn sandbox_messages(proxy: &Proxy) -> Vec<String> {
     proxy.talk.so_far().into_iter().filter(|line| line.contains("sandbox")).collect()
 }
 
@@ -36,7 +36,7 @@ fn is_served(proxy: &Proxy) {
 
 /// Reason why there is no sandbox here; `None` when there is.
 fn missing(proxy: &Proxy) -> Option<String> {
-    said_of_it(proxy).into_iter().find(|line| line.contains("served without"))
+    sandbox_messages(proxy).into_iter().find(|line| line.contains("served without"))
 }
 
 macro_rules! needs_a_sandbox {
@@ -70,7 +70,7 @@ fn every_thread_is_in_it_and_those_that_serve_have_least() {
     }
     assert!(threads(&proxy, "Seccomp").values().all(|mode| *mode == 2), "{:?}", threads(&proxy, "Seccomp"));
     assert!(threads(&proxy, "NoNewPrivs").values().all(|set| *set == 1));
-    assert_eq!(said_of_it(&proxy), Vec::<String>::new(), "nothing is refused that serving needs");
+    assert_eq!(sandbox_messages(&proxy), Vec::<String>::new(), "nothing is refused that serving needs");
 
     let upgradable =
         Proxy::start(config.text("process", "upgrade-socket", folder.file("upgrade.sock").display()));
@@ -87,7 +87,7 @@ fn every_thread_is_in_it_and_those_that_serve_have_least() {
 }
 
 #[test]
-fn a_reload_that_wants_files_elsewhere_changes_nothing_and_says_why() {
+fn a_reload_that_wants_files_elsewhere_changes_nothing_and_reports_the_reason() {
     let (folder, elsewhere, backend) = (Folder::new(), Folder::new(), Backend::echo());
     let config = Config::to(&folder, backend.address);
     let proxy = Proxy::start(&config);
@@ -96,11 +96,11 @@ fn a_reload_that_wants_files_elsewhere_changes_nothing_and_says_why() {
     let wants_it = config.clone().certificate(&beyond);
     proxy.rewrite(&wants_it);
     assert!(!proxy.reload());
-    let said = proxy.talk.containing("out of reach of the sandbox");
-    assert!(said.contains(&beyond.display().to_string()), "{said}");
+    let message = proxy.talk.containing("out of reach of the sandbox");
+    assert!(message.contains(&beyond.display().to_string()), "{message}");
     assert!(
-        said.contains("restart, or `handfast upgrade`") && said.contains("process.sandbox-folders"),
-        "{said}"
+        message.contains("restart, or `handfast upgrade`") && message.contains("process.sandbox-folders"),
+        "{message}"
     );
     let refused = proxy.talk.containing("Permission denied");
     assert!(refused.contains("other.pem"), "by the kernel: {refused}");
@@ -135,10 +135,10 @@ fn a_link_out_of_a_folder_is_named_with_where_it_leads() {
     let aside = folder.file("aside");
     std::os::unix::fs::symlink(&beyond, &aside).expect("the folder is ours");
     std::fs::rename(aside, &link).expect("the folder is ours");
-    let said = proxy.talk.containing("out of reach of the sandbox");
+    let message = proxy.talk.containing("out of reach of the sandbox");
     let (link, beyond) = (link.display(), beyond.display());
-    assert!(said.contains(&format!("{link}, which leads to {beyond}")), "{said}");
-    assert!(said.contains("restart, or `handfast upgrade`"), "{said}");
+    assert!(message.contains(&format!("{link}, which leads to {beyond}")), "{message}");
+    assert!(message.contains("restart, or `handfast upgrade`"), "{message}");
     is_served(&proxy);
 }
 
@@ -160,14 +160,14 @@ fn a_renewal_behind_links_is_reached() {
     assert!(proxy.reload());
     is_served(&proxy);
     assert!(
-        said_of_it(&proxy).iter().all(|line| line.contains("served without")),
+        sandbox_messages(&proxy).iter().all(|line| line.contains("served without")),
         "{:?}",
-        said_of_it(&proxy)
+        sandbox_messages(&proxy)
     );
 }
 
 #[test]
-fn without_it_everything_is_as_it_was_and_that_is_said() {
+fn without_it_everything_is_as_it_was_and_that_is_reported() {
     let (folder, elsewhere, backend) = (Folder::new(), Folder::new(), Backend::echo());
     let config = Config::to(&folder, backend.address).text("process", "sandbox", "off");
     let proxy = Proxy::start(&config);

@@ -133,11 +133,11 @@ fn a_check_and_a_start_never_wait_for_a_file_of_another_kind() {
 fn a_reload_never_waits_for_a_file_of_another_kind() {
     let stage = Stage::new();
     let proxy = stage.start("a start");
-    let said = || proxy.talk.so_far();
-    let admin = said()
+    let output = || proxy.talk.so_far();
+    let admin = output()
         .iter()
         .find_map(|line| line.split("admin on ").nth(1)?.parse().ok())
-        .unwrap_or_else(|| panic!("no admin page: {}", said().join("\n")));
+        .unwrap_or_else(|| panic!("no admin page: {}", output().join("\n")));
     let files: Vec<_> =
         FILES.into_iter().filter(|file| !file.contains(".json") && !file.contains("/.")).collect();
     for (file, kind) in pairs(&files, &KINDS, 2) {

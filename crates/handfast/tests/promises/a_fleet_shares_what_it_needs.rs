@@ -9,7 +9,7 @@ use super::support::bus::{Bus, Wire};
 use super::support::deadline::{pause, wait_until_seeing};
 use super::support::folder::Folder;
 use super::support::pebble::Pebble;
-use super::support::proxy::said;
+use super::support::proxy::message;
 use super::support::skip::needs;
 use super::support::tools::{handfast, run};
 use super::support::upgrade::upgrade;
@@ -71,9 +71,9 @@ fn are_together(proxy: &Proxy, machines: usize) {
         &format!("{machines} machines with one key"),
         || {
             let metrics = proxy.metrics();
-            let heard = metrics.sum("handfast_fleet_machines", &[]);
+            let machine_count = metrics.sum("handfast_fleet_machines", &[]);
             let shared = metrics.has("handfast_ticket_keys_shared_seconds");
-            ((heard - machines as f64).abs() < 0.5 && shared).then_some(())
+            ((machine_count - machines as f64).abs() < 0.5 && shared).then_some(())
         },
         || proxy.talk.so_far().join("\n"),
     );
@@ -225,7 +225,7 @@ fn another_password_is_found_while_it_serves() {
 }
 
 #[test]
-fn clocks_that_differ_by_minutes_are_told_and_harm_nothing() {
+fn clocks_that_differ_by_minutes_are_reported_and_harm_nothing() {
     needs!("nats-server", "faketime");
     let fleet = Fleet::new();
     let right = Proxy::start(fleet.serving("right"));
@@ -277,24 +277,24 @@ fn who_has_the_password_of_the_bus_can_neither_read_nor_forge() {
     let mut stranger = Wire::as_user(&fleet.bus, &fleet.files, "machine");
     stranger.subscribe("hf.blue.m.>");
     let machines: [Proxy; 2] = fleet.machines(|config| config);
-    let mut heard = Vec::new();
+    let mut received = Vec::new();
     wait_until("them to have spoken", || {
-        heard.extend(stranger.settle().0);
-        (heard.len() > 4).then_some(())
+        received.extend(stranger.settle().0);
+        (received.len() > 4).then_some(())
     });
-    for message in &heard {
+    for message in &received {
         let text = String::from_utf8_lossy(&message.payload);
         // So long that chance does not make them of random bytes.
         let is_readable = ["\"machine\"", "handfast-ticket-keys"].iter().any(|words| text.contains(words));
         assert!(!is_readable && message.payload[0] == 1, "{text:?}");
     }
-    let mut changed = heard[0].payload.clone();
+    let mut changed = received[0].payload.clone();
     *changed.last_mut().expect("it has bytes") ^= 1;
     for payload in [&b""[..], b"{\"from\":\"x\"}", &changed] {
         stranger.publish("hf.blue.m.all", payload);
     }
     // And everything again, which is what it can do.
-    heard.iter().for_each(|message| stranger.publish("hf.blue.m.all", &message.payload));
+    received.iter().for_each(|message| stranger.publish("hf.blue.m.all", &message.payload));
     let complaints = stranger.settle().1;
     assert!(complaints.is_empty(), "{complaints:?}");
     // Elsewhere it may say nothing.
@@ -312,7 +312,7 @@ fn who_has_the_password_of_the_bus_can_neither_read_nor_forge() {
     second.stop();
     // Its own connection was not read meanwhile, so the server has ended it.
     let mut stranger = Wire::as_user(&fleet.bus, &fleet.files, "machine");
-    heard.iter().for_each(|message| stranger.publish("hf.blue.m.all", &message.payload));
+    received.iter().for_each(|message| stranger.publish("hf.blue.m.all", &message.payload));
     stranger.publish("hf.blue.m.all", b"the last one");
     wait_until("all that is repeated to have come", || {
         (first.status()["fleet"]["foreign_messages"].as_u64() == Some(4)).then_some(())
@@ -382,7 +382,7 @@ fn an_upgrade_hands_keys_on_within_one_fleet_alone() {
 }
 
 #[test]
-fn what_is_wrong_is_told_before_the_start() {
+fn what_is_wrong_is_reported_before_the_start() {
     let folder = Folder::new();
     let shown = folder.path().display().to_string();
     let ran = handfast(&["fleet", "setup", "--host", "127.0.0.1", &shown]);
@@ -422,14 +422,14 @@ fn store(folder: &Folder, name: &str) -> (Option<String>, usize) {
 }
 
 #[test]
-fn one_machine_orders_another_is_asked_and_all_serve() {
+fn one_machine_orders_another_is_queried_and_all_serve() {
     const NAME: &str = "a.example.org";
     needs!("nats-server", "pebble", "pebble-challtestsrv", "openssl");
     let (fleet, pebble) = (Fleet::new(), Pebble::start(""));
     let stores = [Folder::new(), Folder::new(), Folder::new()];
     // The authority asks here, and this machine orders nothing.
     let listen = format!("[\"{}\", \"{}\"]", pebble.tls, pebble.http);
-    let asked = Proxy::start(fleet.serving("asked").set("service", "listen", listen));
+    let requested = Proxy::start(fleet.serving("asked").set("service", "listen", listen));
     let ordering = |place: usize| {
         fleet
             .machine(&format!("m{place}"))
@@ -448,8 +448,8 @@ fn one_machine_orders_another_is_asked_and_all_serve() {
         (one.0.is_some() && one.0 == other.0).then_some(one)
     });
     assert_eq!(store(&stores[0], NAME).1 + store(&stores[1], NAME).1, 1, "one order");
-    let asks = asked.records().iter().filter(|record| record.reason().ends_with("/challenge")).count();
-    assert!(asks > 0, "the authority has asked the other machine");
+    let queries = requested.records().iter().filter(|record| record.reason().ends_with("/challenge")).count();
+    assert!(queries > 0, "the authority has asked the other machine");
     // One that comes later takes it over.
     let late = Proxy::start(ordering(2));
     wait_until("it to have it too", || (store(&stores[2], NAME).0 == pem).then_some(()));
@@ -469,7 +469,7 @@ fn one_machine_orders_another_is_asked_and_all_serve() {
         .collect();
     assert_eq!(served.len(), 1, "all serve the same one");
     let all = machines.iter().chain([&late]).flat_map(|proxy| proxy.talk.so_far());
-    let ordered = all.filter(|line| said(line).contains(": ordering a certificate")).count();
+    let ordered = all.filter(|line| message(line).contains(": ordering a certificate")).count();
     assert_eq!(ordered, 1);
 }
 

@@ -12,19 +12,19 @@ fn hex(bytes: &[u8]) -> String {
 fn a_good_one_is_explained() {
     let folder = Folder::new();
     let file = folder.write("header.bin", v1(far(7))).display().to_string();
-    let said = handfast(&["proxy-header", &file]);
-    assert_eq!(said.code, Some(0), "{said:?}");
-    assert!(said.output.starts_with("PROXY header v1, "), "{said:?}");
-    assert!(said.output.contains("source                   192.0.2.7:40007"), "{said:?}");
+    let ran = handfast(&["proxy-header", &file]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(ran.output.starts_with("PROXY header v1, "), "{ran:?}");
+    assert!(ran.output.contains("source                   192.0.2.7:40007"), "{ran:?}");
     let digits = hex(&v2(far(7), &[(0x02, b"a.example")]));
-    let said = handfast(&["proxy-header", "--json", &digits[..20], &digits[20..]]);
+    let ran = handfast(&["proxy-header", "--json", &digits[..20], &digits[20..]]);
     let json: serde_json::Value =
-        serde_json::from_str(&said.output).unwrap_or_else(|error| panic!("{error}: {said:?}"));
+        serde_json::from_str(&ran.output).unwrap_or_else(|error| panic!("{error}: {ran:?}"));
     assert_eq!((&json["source"], &json["tlvs"][0]["text"]), (&"192.0.2.7:40007".into(), &"a.example".into()));
 }
 
 #[test]
-fn what_is_wrong_is_said_exactly() {
+fn what_is_wrong_is_reported_exactly() {
     let mut wrong = v2(far(7), &[]);
     wrong[20] ^= 1;
     let wrong = hex(&wrong);
@@ -44,11 +44,11 @@ fn what_is_wrong_is_said_exactly() {
         (&["/none/here"], 2, "handfast: proxy-header: read /none/here: No such file"),
         (&["12", "zz"], 2, "handfast: proxy-header: `12 zz` is neither hexadecimal digits nor a line"),
     ] {
-        let said = handfast(&[&["proxy-header"], given].concat());
-        assert_eq!(said.code, Some(code), "{said:?}");
-        assert!(said.talk.starts_with(sentence) && said.output.is_empty(), "{sentence:?}: {said:?}");
+        let ran = handfast(&[&["proxy-header"], given].concat());
+        assert_eq!(ran.code, Some(code), "{ran:?}");
+        assert!(ran.talk.starts_with(sentence) && ran.output.is_empty(), "{sentence:?}: {ran:?}");
     }
-    let said = handfast(&["proxy-header", "--json", "160301"]);
-    assert_eq!(said.code, Some(1));
-    assert!(said.output.starts_with("{\"error\":\"no PROXY header"), "{said:?}");
+    let ran = handfast(&["proxy-header", "--json", "160301"]);
+    assert_eq!(ran.code, Some(1));
+    assert!(ran.output.starts_with("{\"error\":\"no PROXY header"), "{ran:?}");
 }

@@ -109,13 +109,13 @@ fn a_message_longer_than_any_may_be_is_answered() {
     let (identity, above) = Authority::tangle("nobody", 10);
     let above = above.iter().cycle().take(3000).cloned().collect();
     // In TLS 1.3 the alert is encrypted by a library that has only this one for it.
-    let said = |version| match version {
+    let reason_for = |version| match version {
         Version::Tls12 => AlertDescription::IllegalParameter,
         Version::Tls13 => AlertDescription::DecodeError,
     };
     for version in Version::BOTH {
         let config = Trust::version(version).showing(&identity).sending(Vec::clone(&above)).config();
-        assert_eq!(alert(&stage, &config), Some(said(version)), "{version:?}");
+        assert_eq!(alert(&stage, &config), Some(reason_for(version)), "{version:?}");
     }
     let record = stage.proxy.record_of("handshake/client/tls");
     assert!(record.detail().contains("handshake payload too large"), "{record:?}");

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use serde_json::Value;
 
-use super::support::fleet::Fleet;
+use super::support::load_workers::LoadWorkers;
 use super::support::skip::needs;
 use super::support::*;
 
@@ -35,14 +35,14 @@ mod seconds {
     #[test]
     fn one_that_is_killed() {
         needs!("nats-server");
-        let mut fleet = Fleet::of(&["leaves", "stays"]);
+        let mut fleet = LoadWorkers::of(&["leaves", "stays"]);
         let mut run = fleet.load(2, &LONG);
         run.shows_second(2);
         fleet.worker("leaves").program.signal(Signal::KILL);
         let lost = Instant::now();
-        let said = run.says("a worker is lost");
+        let line = run.wait_for_line("a worker is lost");
         assert!(lost.elapsed() < NOTICED + SLACK, "noticed after {:?}", lost.elapsed());
-        assert!(said.contains("leaves"), "{said}");
+        assert!(line.contains("leaves"), "{line}");
         let ended = run.ended();
         assert!(lost.elapsed() < NOTICED + SLACK + SLACK, "ended after {:?}", lost.elapsed());
         let arrived = fleet.arrived();
@@ -67,12 +67,12 @@ mod seconds {
     #[test]
     fn one_that_stands_still_and_comes_back() {
         needs!("nats-server");
-        let mut fleet = Fleet::of(&["frozen", "stays"]);
+        let mut fleet = LoadWorkers::of(&["frozen", "stays"]);
         let mut run = fleet.load(2, &LONG);
         run.shows_second(2);
         fleet.worker("frozen").program.signal(Signal::STOP);
         let frozen = Instant::now();
-        run.says("a worker is lost");
+        run.wait_for_line("a worker is lost");
         assert!(frozen.elapsed() < NOTICED + SLACK, "noticed after {:?}", frozen.elapsed());
         let ended = run.ended();
         assert_eq!(ended.code, Some(5), "{}", ended.text);
@@ -92,7 +92,7 @@ mod seconds {
     #[test]
     fn one_that_can_be_done_without() {
         needs!("nats-server");
-        let mut fleet = Fleet::of(&["leaves", "stays", "stays-too"]);
+        let mut fleet = LoadWorkers::of(&["leaves", "stays", "stays-too"]);
         let words =
             ["--rate", "150", "--arrivals", "fixed", "--duration", "7s", "--on-worker-lost", "continue"];
         let mut run = fleet.load(3, &words);

@@ -48,8 +48,9 @@ fn the_client_it_names_is_the_client() {
             (record.number("bytes_to_backend"), record.reason().as_str()),
             (5, "relay/client/finished")
         );
-        let told = [record.text("proxied_authority"), record.text("proxied_alpn"), record.text("unique_id")];
-        assert_eq!(told, if last < 4 { ["", "", ""] } else { ["a.example", "h2", "front-7"] });
+        let logged =
+            [record.text("proxied_authority"), record.text("proxied_alpn"), record.text("unique_id")];
+        assert_eq!(logged, if last < 4 { ["", "", ""] } else { ["a.example", "h2", "front-7"] });
     }
     assert!(is(headers(&stage, "proxied"), 6));
     stage.is_quiet();

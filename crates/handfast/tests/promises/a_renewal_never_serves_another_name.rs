@@ -104,8 +104,8 @@ fn one_bad_file_keeps_nothing_from_the_others_and_is_named_until_it_is_mended() 
     wait_until("the bad one to be named", || (problems(&stage, "broken") > 0.5).then_some(()));
     assert!(is_served(&stage, "www.example", &old), "the old version is served");
     assert!(is_alarmed(&stage));
-    let said = stage.proxy.talk.containing("www.pem: is cut short");
-    assert!(said.contains("www.example"), "it says whose: {said}");
+    let message = stage.proxy.talk.containing("www.pem: is cut short");
+    assert!(message.contains("www.example"), "it says whose: {message}");
     let status = stage.proxy.status().to_string();
     assert!(status.contains("www.pem: is cut short"), "{status}");
     // On a reload it reports that, and goes on.
@@ -126,8 +126,8 @@ fn what_was_removed_for_good_goes_after_the_time_that_is_set() {
     stage.proxy.talk.containing("www.pem: was removed");
     assert!(is_served(&stage, "www.example", &old));
     assert!(!is_alarmed(&stage), "a removal may be meant: it is a warning");
-    let said = stage.proxy.talk.containing("no longer served");
-    assert!(said.contains("www.pem") && said.contains("www.example"), "{said}");
+    let message = stage.proxy.talk.containing("no longer served");
+    assert!(message.contains("www.pem") && message.contains("www.example"), "{message}");
     // It is said when the state is made, a moment before the threads have it.
     wait_until("it to be gone", || (!is_served(&stage, "www.example", &old)).then_some(()));
     assert!(problems(&stage, "removed") < 0.5);

@@ -60,8 +60,11 @@ fn early_data_is_skipped() {
         let early = stage.folder.write("early", "e".repeat(bytes)).display().to_string();
         for groups in [&[][..], &["-groups", "P-521:P-256"]] {
             let usual = ["-sess_in", &session, "-early_data", &early];
-            let said = line_comes_back(&stage.proxy.address().to_string(), &[&usual[..], groups].concat());
-            assert!(said.contains("Early data was rejected") && !said.contains("eeee"), "{bytes}: {said}");
+            let output = line_comes_back(&stage.proxy.address().to_string(), &[&usual[..], groups].concat());
+            assert!(
+                output.contains("Early data was rejected") && !output.contains("eeee"),
+                "{bytes}: {output}"
+            );
         }
     }
     stage.is_quiet();

@@ -123,9 +123,9 @@ fn where_there_is_no_other_backend_clients_wait_for_the_one_that_tries() {
     let most = took.as_secs_f64() / CONNECT.as_secs_f64() + 2.0;
     assert!(attempts as f64 <= most, "{attempts} attempts within {took:?}: {most:.1} at the most");
     // Far more clients got the result than there were attempts, each with the cause, and none had to wait for another attempt.
-    let told =
+    let lines =
         proxy.record("a client with that cause", |record| record.detail().contains("another connection"));
-    assert_eq!(told.reason(), "connect/backend/connect-deadline", "{told:?}");
+    assert_eq!(lines.reason(), "connect/backend/connect-deadline", "{lines:?}");
     wait_until("more records than clients that tried", || {
         (proxy.records().len() - known > 2 * CLIENTS).then_some(())
     });

@@ -23,33 +23,33 @@ fn ready_reloading_ready_again_and_stopping() {
         let (folder, backend) = (Folder::new(), Backend::echo());
         let config = Config::to(&folder, backend.address);
         let mut proxy = Proxy::start_with(&config, |command| manager.starts(command));
-        let ready = manager.is_told("READY");
+        let ready = manager.wait_for("READY");
         assert_eq!(ready["READY"], "1");
         assert_eq!(ready["STATUS"], "Serving 1 service on 1 address, generation 1");
         let before = microseconds();
         proxy.signal(Signal::HUP);
-        let reloading = manager.is_told("RELOADING");
+        let reloading = manager.wait_for("RELOADING");
         let at: i64 = reloading["MONOTONIC_USEC"].parse().expect("microseconds");
         assert!((before..=microseconds()).contains(&at), "{reloading:?}");
-        let ready = manager.is_told("READY");
+        let ready = manager.wait_for("READY");
         assert_eq!(ready["STATUS"], "Serving 1 service on 1 address, generation 2");
         proxy.rewrite("[[service]]\nname = \"half a configuration\"");
         proxy.signal(Signal::HUP);
-        manager.is_told("RELOADING");
-        let ready = manager.is_told("READY");
+        manager.wait_for("RELOADING");
+        let ready = manager.wait_for("READY");
         let status = &ready["STATUS"];
         assert!(
             status.starts_with("Serving 1 service on 1 address, generation 2; the last reload was refused: ")
         );
         assert!(status.len() > 80, "it says why: {status}");
         proxy.signal(Signal::TERM);
-        assert_eq!(manager.is_told("STOPPING")["STOPPING"], "1");
+        assert_eq!(manager.wait_for("STOPPING")["STOPPING"], "1");
         assert_eq!(proxy.ended().code(), Some(0));
     }
 }
 
 #[test]
-fn nothing_is_said_before_clients_are_served() {
+fn nothing_is_sent_before_clients_are_served() {
     let manager = Manager::with_path();
     let (folder, backend) = (Folder::new(), Backend::echo());
     let config = Config::to(&folder, backend.address).text("service", "certificate", "/none/web.pem");
@@ -58,7 +58,7 @@ fn nothing_is_said_before_clients_are_served() {
     let ended = command.arg("proxy").arg("-c").arg(file).output().expect("it was built");
     assert_eq!(ended.status.code(), Some(2), "{ended:?}");
     // It has ended, so nothing more can come.
-    assert_eq!(manager.hears(Duration::from_millis(10)), None);
+    assert_eq!(manager.receive(Duration::from_millis(10)), None);
 }
 
 /// Of ten: what systemd itself calls "OK" ends at 4.9.
@@ -94,10 +94,10 @@ fn a_watchdog_of_another_process_is_not_ours() {
         command.env("WATCHDOG_USEC", "1000").env("WATCHDOG_PID", "1");
         command
     });
-    manager.is_told("READY");
+    manager.wait_for("READY");
     proxy.signal(Signal::TERM);
     assert_eq!(proxy.ended().code(), Some(0));
-    while let Some(message) = manager.hears(Duration::from_millis(1)) {
+    while let Some(message) = manager.receive(Duration::from_millis(1)) {
         assert!(!message.contains_key("WATCHDOG"), "{message:?}");
     }
 }
@@ -117,15 +117,15 @@ mod timed {
             command
         });
         for _ in 0..3 {
-            manager.is_told("WATCHDOG");
+            manager.wait_for("WATCHDOG");
         }
         let held = Tracer::hold(&proxy);
         proxy.talk.containing("did not turn in time");
         // What was said before the thread was held is still in the socket.
-        while manager.hears(Duration::from_millis(1)).is_some() {}
-        assert_eq!(manager.hears(Duration::from_secs(1)), None, "ten times it could have been said");
+        while manager.receive(Duration::from_millis(1)).is_some() {}
+        assert_eq!(manager.receive(Duration::from_secs(1)), None, "ten times it could have been said");
         held.release();
-        manager.is_told("WATCHDOG");
+        manager.wait_for("WATCHDOG");
         let mut client = Client::connect(proxy.address(), &Trust::version(Version::Tls13).config());
         client.echo(b"served as before");
         client.finish();

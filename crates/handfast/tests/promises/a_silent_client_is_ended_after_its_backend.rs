@@ -30,7 +30,7 @@ fn a_client_that_stays_silent_is_ended_in_order() {
 }
 
 #[test]
-fn a_backend_that_still_reads_is_told_that_the_client_did_not_end() {
+fn a_backend_that_still_reads_is_notified_that_the_client_did_not_end() {
     let stage = stage(|peer| {
         peer.send(&HUNDRED);
         peer.fin();

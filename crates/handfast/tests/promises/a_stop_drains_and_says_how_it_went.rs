@@ -105,8 +105,8 @@ mod timed {
             .filter(|record| record.reason().ends_with("/operator/stopped"))
             .count();
         assert_eq!(cut, 5, "{:?}", stage.proxy.records());
-        let said = stage.proxy.talk.containing("cut");
-        assert!(said.contains('5'), "it says how many: {said}");
+        let message = stage.proxy.talk.containing("cut");
+        assert!(message.contains('5'), "it says how many: {message}");
     }
 
     #[test]

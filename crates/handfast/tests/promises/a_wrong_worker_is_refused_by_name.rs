@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::support::bus::Wire;
-use super::support::fleet::{Fleet, Worker};
 use super::support::folder::Folder;
+use super::support::load_workers::{LoadWorkers, Worker};
 use super::support::skip::needs;
 
 /// Time for which a coordinator waits for workers, and an allowance for a busy machine.
@@ -16,7 +16,7 @@ const GATHERED: Duration = Duration::from_secs(10 + 3);
 #[test]
 fn too_few_are_named() {
     needs!("nats-server");
-    let fleet = Fleet::of(&["alone"]);
+    let fleet = LoadWorkers::of(&["alone"]);
     let begun = Instant::now();
     let ended = fleet.load(2, &["--duration", "1s"]).ended();
     assert!(begun.elapsed() < GATHERED, "{:?}", begun.elapsed());
@@ -30,7 +30,7 @@ fn too_few_are_named() {
 #[test]
 fn a_busy_one_refuses_a_second_coordinator() {
     needs!("nats-server");
-    let fleet = Fleet::of(&["only"]);
+    let fleet = LoadWorkers::of(&["only"]);
     let mut first = fleet.load(1, &["--rate", "50", "--arrivals", "fixed", "--duration", "5s"]);
     first.shows_second(1);
     let begun = Instant::now();
@@ -51,7 +51,7 @@ fn a_busy_one_refuses_a_second_coordinator() {
 #[test]
 fn another_program_is_named_with_both_hashes() {
     needs!("nats-server");
-    let (folder, mut fleet) = (Folder::new(), Fleet::of(&[]));
+    let (folder, mut fleet) = (Folder::new(), LoadWorkers::of(&[]));
     let path = Worker::other_program(&folder);
     fleet.workers.push(Worker::of(&path, &[&fleet.bus.url()], "changed"));
     let begun = Instant::now();
@@ -61,14 +61,14 @@ fn another_program_is_named_with_both_hashes() {
     assert_eq!(ended.talk.matches("SHA-256").count(), 1, "{}", ended.talk);
     assert!(ended.talk.contains("hint: install the same program on every machine"), "{}", ended.talk);
     assert!(begun.elapsed() < GATHERED, "{:?}", begun.elapsed());
-    let told = fleet.worker("changed").program.talk.containing("rejected by a coordinator");
-    assert!(told.contains("SHA-256"), "{told}");
+    let line = fleet.worker("changed").program.talk.containing("rejected by a coordinator");
+    assert!(line.contains("SHA-256"), "{line}");
 }
 
 #[test]
 fn nonsense_is_not_obeyed() {
     needs!("nats-server");
-    let mut fleet = Fleet::of(&["calm"]);
+    let mut fleet = LoadWorkers::of(&["calm"]);
     let mut wire = Wire::to(&fleet.bus);
     wire.subscribe("hf.default.>");
     let mut run = fleet.load(1, &["--rate", "50", "--arrivals", "fixed", "--duration", "4s"]);

@@ -194,7 +194,7 @@ fn every_expression_has_an_answer_and_reasons_fire() {
         request(&proxy);
     };
     // Rates need two scrapes with something between them.
-    let asked = of_dashboard()
+    let requested = of_dashboard()
         .into_iter()
         .map(|expression| ("the dashboard".to_owned(), expression))
         .chain(of_rules());
@@ -208,7 +208,7 @@ fn every_expression_has_an_answer_and_reasons_fire() {
         "HandfastTicketKeysNotShared",
     ];
     let is_elsewhere = |of: &str| ELSEWHERE.iter().any(|start| of.starts_with(start));
-    for (of, expression) in asked.filter(|(of, _)| !is_elsewhere(of)) {
+    for (of, expression) in requested.filter(|(of, _)| !is_elsewhere(of)) {
         wait_until_seeing(
             &format!("{of} to have an answer"),
             || {

@@ -2,8 +2,8 @@
 //! is not: it encrypts, knows its users, and gives each user only the permissions that it needs.
 
 use super::support::bus::{Bus, Wire};
-use super::support::fleet::{Coordinator, Worker};
 use super::support::folder::Folder;
+use super::support::load_workers::{Coordinator, Worker};
 use super::support::network::{in_a_network_of_its_own, must};
 use super::support::proxy::PROGRAM;
 use super::support::skip::needs;
@@ -133,8 +133,8 @@ fn a_worker_cannot_command(bus: &Bus, folder: &Folder) {
     coordinator.publish("hf.default.c.all", b"{}");
     assert_eq!(coordinator.settle().1, [""; 0]);
     worker.publish("hf.default.w.here.hello.me", b"heard");
-    let heard = coordinator.message("what a worker said", |message| Some(message.payload.clone()));
-    assert_eq!(heard, b"heard");
+    let received = coordinator.message("what a worker said", |message| Some(message.payload.clone()));
+    assert_eq!(received, b"heard");
 }
 
 fn is_refused(complaint: &str, act: &str, subject: &str) -> bool {

@@ -14,9 +14,9 @@ use super::support::skip::skipped;
 use super::support::*;
 
 /// As many as are held if the limit on open files allows it.
-const MOST: u64 = 3_000;
+const MAX_CONNECTIONS: u64 = 3_000;
 /// Fewer would not show what each costs.
-const FEWEST: u64 = 300;
+const MIN_CONNECTIONS: u64 = 300;
 /// Descriptors that other tests of this process may need meanwhile.
 const FOR_OTHERS: u64 = 1_000;
 /// Bytes of memory that are promised for each.
@@ -29,8 +29,8 @@ const WATCHED: Duration = Duration::from_secs(2);
 #[test]
 fn in_memory_and_in_time() {
     // Each needs two descriptors here, a client's and a backend's, as it does in the proxy.
-    let count = (allowed_files().saturating_sub(FOR_OTHERS) / 2).min(MOST);
-    if count < FEWEST {
+    let count = (allowed_files().saturating_sub(FOR_OTHERS) / 2).min(MAX_CONNECTIONS);
+    if count < MIN_CONNECTIONS {
         skipped!("the limit on open files allows {count} connections only");
     }
     let (address, held) = echo_one_byte_and_hold();

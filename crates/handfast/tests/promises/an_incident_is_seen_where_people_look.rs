@@ -305,9 +305,9 @@ fn what_changes_something_needs_the_token() {
     mode(0o600);
     for wrong in ["", "short\n"] {
         folder.write("admin.token", wrong);
-        let said = check();
-        assert!(said.contains("expected one line of at least 16 printable characters"), "{said}");
-        assert!(!said.contains("short"), "{said}");
+        let output = check();
+        assert!(output.contains("expected one line of at least 16 printable characters"), "{output}");
+        assert!(!output.contains("short"), "{output}");
     }
 }
 

@@ -28,7 +28,7 @@ fn stage(heading: &str) -> Stage {
 }
 
 /// Report of openssl about the response that it received, in one version.
-fn heard(stage: &Stage, version: &str) -> String {
+fn ocsp_report(stage: &Stage, version: &str) -> String {
     let address = stage.proxy.address().to_string();
     let arguments = ["s_client", "-connect", &address, "-servername", "localhost", "-status", version];
     let ran = tools::run("openssl", &arguments, b"");
@@ -45,9 +45,9 @@ fn is_stapled(stage: &Stage) -> bool {
 /// In TLS 1.2, and in 1.3. While threads take over a state, the two may differ.
 fn stapled(stage: &Stage) -> [bool; 2] {
     ["-tls1_2", "-tls1_3"].map(|version| {
-        let heard = heard(stage, version);
-        let is = heard.contains("OCSP Response Status: successful");
-        assert!(is || heard.contains("OCSP response: no response sent"), "{heard}");
+        let report = ocsp_report(stage, version);
+        let is = report.contains("OCSP Response Status: successful");
+        assert!(is || report.contains("OCSP response: no response sent"), "{report}");
         is
     })
 }
@@ -62,7 +62,7 @@ fn good_ones_are_and_other_programs_accept_them() {
     for heading in ["good", "good, certificate id by SHA-256", "good, by a responder"] {
         let stage = stage(heading);
         assert!(is_stapled(&stage), "{heading}");
-        assert!(heard(&stage, "-tls1_3").contains("Cert Status: good"));
+        assert!(ocsp_report(&stage, "-tls1_3").contains("Cert Status: good"));
         let labels = [("service", "web"), ("certificate", "localhost"), ("kind", "ECDSA-P256")];
         let left = stage.proxy.metrics().sum("handfast_ocsp_response_expires_in_seconds", &labels);
         assert!(left > 1e9, "until 2099: {left}");
@@ -175,7 +175,7 @@ fn a_file_that_is_named_must_be_there_and_good() {
     ] {
         let ran = check(file);
         assert_eq!(ran.code, Some(2), "{ran:?}");
-        let told = ran.all().replace(&format!("{}/", folder.path().display()), "");
-        assert!(told.contains(words), "{told}");
+        let output = ran.all().replace(&format!("{}/", folder.path().display()), "");
+        assert!(output.contains(words), "{output}");
     }
 }

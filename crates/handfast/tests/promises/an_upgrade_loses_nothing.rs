@@ -99,21 +99,21 @@ fn a_configuration_that_cannot_be_served_changes_nothing() {
 }
 
 #[test]
-fn a_service_manager_is_told_who_the_main_process_is() {
+fn a_service_manager_receives_the_main_process() {
     let manager = Manager::with_path();
     let (folder, backend) = (Folder::new(), Backend::echo());
     let mut proxy = Proxy::start_with(config(&folder, &backend), |command| manager.starts(command));
-    manager.is_told("READY");
+    manager.wait_for("READY");
     let new = upgrade(&proxy, &[]).expect("it can be replaced");
-    let main = manager.is_told("MAINPID");
+    let main = manager.wait_for("MAINPID");
     assert_eq!(main["MAINPID"], new.0.0.to_string());
-    assert!(manager.is_told("READY")["STATUS"].starts_with("Serving 1 service"));
+    assert!(manager.wait_for("READY")["STATUS"].starts_with("Serving 1 service"));
     assert_eq!(proxy.ended().code(), Some(0));
     is_served(&proxy);
     new.0.signal(Signal::TERM);
     // Of the old one's end nothing was said: it is not the service's.
-    manager.is_told("STOPPING");
-    while let Some(message) = manager.hears(std::time::Duration::from_millis(100)) {
+    manager.wait_for("STOPPING");
+    while let Some(message) = manager.receive(std::time::Duration::from_millis(100)) {
         assert!(!message.contains_key("STOPPING"), "{message:?}");
     }
 }

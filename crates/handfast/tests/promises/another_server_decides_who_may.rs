@@ -94,10 +94,10 @@ fn with_its_consent_and_never_without() {
         {
             assert_eq!(login.matches(line).count(), 1, "{version} {line:?}:\n{login}");
         }
-        let asked =
+        let requested =
             see("/inside/a?b=c", &["-X", "PUT", "-H", "Authorization: Bearer x", "-H", "X-Forwarded-Uri: /"]);
-        assert_eq!(status(&asked), "401", "{asked}");
-        assert!(asked.contains("www-authenticate: bearer\r\n"), "{asked}");
+        assert_eq!(status(&requested), "401", "{requested}");
+        assert!(requested.contains("www-authenticate: bearer\r\n"), "{requested}");
         for part in [
             "get /auth http/1.1|",
             "|x-forwarded-method: put|",
@@ -105,7 +105,7 @@ fn with_its_consent_and_never_without() {
             "|x-forwarded-for: 127.0.0.1|",
             "|x-forwarded-proto: https|",
         ] {
-            assert_eq!(asked.matches(part).count(), 1, "{version} {part}:\n{asked}");
+            assert_eq!(requested.matches(part).count(), 1, "{version} {part}:\n{requested}");
         }
         let big = see("/inside", &["-H", "Cookie: big"]);
         assert!(status(&big) == "403" && big.ends_with(&"x".repeat(100_000)), "{}", &big[..300]);

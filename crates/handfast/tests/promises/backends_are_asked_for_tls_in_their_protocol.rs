@@ -137,8 +137,8 @@ fn scripted(words: &'static [&'static [u8]]) -> Backend {
             if peer.stream.write_all(word).is_err() {
                 return;
             }
-            let mut heard = [0; 4_096];
-            if !matches!(peer.stream.read(&mut heard), Ok(1..)) {
+            let mut buffer = [0; 4_096];
+            if !matches!(peer.stream.read(&mut buffer), Ok(1..)) {
                 return;
             }
         }
@@ -164,9 +164,9 @@ fn who_does_not_offer_it_or_speaks_behind_its_yes_is_not_used() {
         let config = Config::empty().service("mail", backend.address).set("service", "client-tls", false);
         let proxy = Proxy::start(asking(config, &folder, "smtp"));
         let mut client = dial(proxy.address()).expect("the proxy listens");
-        let mut heard = Vec::new();
-        let _ = client.read_to_end(&mut heard);
-        assert_eq!(heard, b"", "{cause}: the client receives nothing of it");
+        let mut received = Vec::new();
+        let _ = client.read_to_end(&mut received);
+        assert_eq!(received, b"", "{cause}: the client receives nothing of it");
         proxy.record_of(&format!("connect/backend/{cause}"));
     }
 }
@@ -227,9 +227,9 @@ fn a_mysql_server_that_does_not_offer_it_gets_no_login() {
     let config = Config::empty().service("db", backend.address).set("service", "client-tls", false);
     let proxy = Proxy::start(asking(config, &folder, "mysql"));
     let mut client = dial(proxy.address()).expect("the proxy listens");
-    let mut heard = Vec::new();
-    let _ = client.read_to_end(&mut heard);
-    assert_eq!(heard, b"");
+    let mut received = Vec::new();
+    let _ = client.read_to_end(&mut received);
+    assert_eq!(received, b"");
     proxy.record_of("connect/backend/starttls-refused");
 }
 
@@ -238,8 +238,8 @@ fn a_mysql_server_that_does_not_offer_it_gets_no_login() {
 fn a_mysql_server_whose_tls_always_fails_is_marked_down() {
     let backend = Backend::start(move |peer: &mut Peer| {
         let _ = peer.stream.write_all(&mysql_greeting(true));
-        let mut heard = [0; 4_096];
-        let _ = peer.stream.read(&mut heard);
+        let mut buffer = [0; 4_096];
+        let _ = peer.stream.read(&mut buffer);
         let _ = peer.stream.write_all(b"no TLS here\r\n");
         peer.read_to_end();
     });
@@ -296,7 +296,7 @@ fn a_name_behind_an_http_proxy_is_reached() {
     assert!(line(&mut client).starts_with("PROXY TCP4 127.0.0.1 127.0.0.1 "));
     echoes(&mut client, b"through a proxy");
     drop(client);
-    assert_eq!(String::from_utf8_lossy(&tunnel.asked()), HEAD);
+    assert_eq!(String::from_utf8_lossy(&tunnel.requests()), HEAD);
     let record = proxy.record("the connection", |record| record.text("service") == "db");
     assert_eq!(record.text("backend"), format!("{NAMED} via {}", tunnel.backend.address), "{record:?}");
     // Only what the two sides had to say to each other counts.
@@ -321,13 +321,13 @@ fn tls_behind_a_socks_proxy_is_with_the_backend() {
     drop(client);
     let expected =
         [b"\x05\x02\x00\x02".as_slice(), b"\x01\x03bob\x06s3cret", b"\x05\x01\x00\x03\x07db.test\x15\x38"];
-    assert_eq!(tunnel.asked(), expected.concat());
+    assert_eq!(tunnel.requests(), expected.concat());
     let record = proxy.record("the connection", |record| record.text("service") == "db");
     assert_eq!(record.value("backend_tls")["version"], "TLSv1.3", "{record:?}");
 }
 
 #[test]
-fn a_proxy_that_refuses_is_told_apart_from_the_backend() {
+fn a_proxy_that_refuses_is_distinguished_from_the_backend() {
     const HEAD: &str = "CONNECT db.test:5432 HTTP/1.1\r\nHost: db.test:5432\r\n\r\n";
     const NO: &[(usize, &[u8])] = &[(HEAD.len(), b"HTTP/1.1 403 Not for you\r\nContent-Length: 0\r\n\r\n")];
     const SOCKS_NO: &[(usize, &[u8])] = &[(3, b"\x05\x00"), (14, b"\x05\x02\x00\x01\0\0\0\0\0\0")];

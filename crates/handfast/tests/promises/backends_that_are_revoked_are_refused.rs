@@ -110,9 +110,9 @@ fn by_the_response_that_it_sends() {
                     match expected {
                         None => assert_eq!(seen, Ok(()), "{what}"),
                         Some(words) => {
-                            let said = seen.expect_err(&what);
-                            assert!(said.starts_with("connect/backend/backend-certificate: "), "{what}");
-                            assert!(said.contains(words), "{what}");
+                            let message = seen.expect_err(&what);
+                            assert!(message.starts_with("connect/backend/backend-certificate: "), "{what}");
+                            assert!(message.contains(words), "{what}");
                         }
                     }
                 }

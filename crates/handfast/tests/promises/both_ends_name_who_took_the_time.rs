@@ -101,10 +101,10 @@ fn connections_that_are_kept_to_see_for_how_long_count_too() {
     let both = &report["both_ends"];
     // One to look around, three of each kind, and two that are kept.
     assert_eq!((&both["refused"], &both["handshakes"]), (&Value::Null, &9.into()), "{both}");
-    let asked = report["http"]["kept"]["requests"].as_f64().expect("a number");
+    let requested = report["http"]["kept"]["requests"].as_f64().expect("a number");
     let answers = both["answers_each"].as_f64().expect("a number") * 9.0;
     // Two while it looks around, one on each of six, one that is then left alone, and those of the last one.
-    assert!((answers - (2.0 + 6.0 + 1.0 + asked)).abs() < 0.01, "{answers}, {asked}: {both}");
+    assert!((answers - (2.0 + 6.0 + 1.0 + requested)).abs() < 0.01, "{answers}, {requested}: {both}");
 }
 
 #[test]
@@ -126,7 +126,7 @@ fn nothing_is_attributed_where_others_use_the_proxy() {
 }
 
 #[test]
-fn a_status_that_cannot_be_read_is_told_before_the_run() {
+fn a_status_that_cannot_be_read_is_reported_before_the_run() {
     let stage = Stage::echo();
     let target = stage.proxy.address().to_string();
     let gone = Backend::refusing().to_string();

@@ -93,8 +93,8 @@ impl Files {
         tool.send(b"hello\n");
         // Its end is not waited for where it is served: stunnel has a minute for that.
         wait_until("an answer or an end", || {
-            let said = tool.output.so_far().iter().any(|line| line == "served");
-            if said { Some(true) } else { tool.has_ended().then_some(false) }
+            let is_served = tool.output.so_far().iter().any(|line| line == "served");
+            if is_served { Some(true) } else { tool.has_ended().then_some(false) }
         })
     }
 }

@@ -24,9 +24,9 @@ fn another(name: &str) -> Identity {
 
 fn serves(apart: bool) {
     needs!("openssl");
-    let asks = server(Version::Tls13, true);
+    let settings = server(Version::Tls13, true);
     let backend = Backend::start(move |peer| {
-        let Ok(mut session) = Secured::accept(peer, &asks) else { return };
+        let Ok(mut session) = Secured::accept(peer, &settings) else { return };
         let shown = session.shown();
         session.send(&shown);
         session.close_notify();
@@ -91,9 +91,9 @@ fn a_password_is_named_with_its_cure() {
     };
     let ran: tools::Ran = check(&file);
     assert_eq!(ran.code, Some(2), "{}", ran.all());
-    let said = ran.all();
-    assert!(said.contains("web.p12: is PKCS#12 with a password, expected an empty one"), "{said}");
-    assert!(said.contains("hint: openssl pkcs12 -in "), "{said}");
+    let output = ran.all();
+    assert!(output.contains("web.p12: is PKCS#12 with a password, expected an empty one"), "{output}");
+    assert!(output.contains("hint: openssl pkcs12 -in "), "{output}");
     // Beside the PEM that was made of it, in a folder, it does no harm.
     let certificates = folder.folder("certificates");
     folder.write("certificates/web.pem", another("localhost").combined());

@@ -112,13 +112,13 @@ fn added_to_and_taken_from_a_folder() {
         config.text("process", "keep-removed-certificates", "0s")
     });
     let config = Trust::version(Version::Tls13).config();
-    let asks = |name: &str| Client::try_connect(stage.proxy.address(), &config, name).map(|_| ());
-    assert!(asks("a.example").is_ok());
-    assert!(asks("b.example").is_err());
+    let connect_for = |name: &str| Client::try_connect(stage.proxy.address(), &config, name).map(|_| ());
+    assert!(connect_for("a.example").is_ok());
+    assert!(connect_for("b.example").is_err());
     stage
         .folder
         .replace("certificates/b.pem", authority().identity(&["b.example"], KeyKind::Ecdsa).combined());
-    wait_until("the new name to be served", || asks("b.example").ok());
+    wait_until("the new name to be served", || connect_for("b.example").ok());
     std::fs::remove_file(stage.folder.file("certificates/a.pem")).expect("it is there");
-    wait_until("the old name to be refused", || asks("a.example").err());
+    wait_until("the old name to be refused", || connect_for("a.example").err());
 }

@@ -39,7 +39,7 @@ fn serves(proxy: &Proxy, identity: &Identity) -> bool {
 }
 
 #[test]
-fn the_interval_goes_on_while_the_service_manager_is_told_that_all_is_well() {
+fn the_interval_goes_on_while_the_service_manager_receives_pings() {
     let (folder, backend, manager) = (Folder::new(), Backend::echo(), Manager::with_path());
     publish(&folder, "web.pem", 0, &another().combined());
     let config =
@@ -55,7 +55,7 @@ fn the_interval_goes_on_while_the_service_manager_is_told_that_all_is_well() {
         let new = another();
         publish(&folder, "web.pem", release, &new.combined());
         wait_until("the new certificate to be served", || serves(&proxy, &new).then_some(()));
-        manager.is_told("WATCHDOG");
+        manager.wait_for("WATCHDOG");
     }
 }
 
@@ -71,7 +71,7 @@ fn the_last_of_two_changes_is_served_whatever_the_pause_between_them() {
     });
     // Its socket has room for a few messages only.
     let manager = Crowd::start(1, move |_| {
-        let _ = manager.hears(Duration::from_millis(50));
+        let _ = manager.receive(Duration::from_millis(50));
         Ok(())
     });
     for pause_between in [1, 30, 90, 110, 150, 250, 400, 900, 1_200] {

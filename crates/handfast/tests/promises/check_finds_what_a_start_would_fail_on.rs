@@ -17,8 +17,8 @@ fn run(verb: &str, folder: &Folder, config: &Config) -> (Option<i32>, String) {
     let mut command = Command::new("timeout");
     let output = command.args(["20", PROGRAM, verb, "-c"]).arg(&file).current_dir(folder.path()).output();
     let output = output.unwrap_or_else(|error| panic!("{verb}: {error}"));
-    let said = [output.stdout, output.stderr].concat();
-    (output.status.code(), String::from_utf8_lossy(&said).into_owned())
+    let text = [output.stdout, output.stderr].concat();
+    (output.status.code(), String::from_utf8_lossy(&text).into_owned())
 }
 
 #[test]
@@ -69,12 +69,12 @@ fn whatever_is_missing_or_closed_on_this_machine() {
         let (what, config, names) = &cases[number];
         let own = Folder::new();
         std::fs::create_dir(own.file("in-the-way")).expect("the folder is ours");
-        let (code, said) = run("check", &own, config);
-        assert_eq!(code, Some(2), "{what}: {said}");
-        assert!(said.contains("error: ") && said.contains(names), "{what}: {said}");
-        let (code, said) = run("proxy", &own, config);
-        assert!(matches!(code, Some(1 | 2)), "{what}: a start fails too: {code:?} {said}");
-        assert!(said.contains(names), "{what}: {said}");
+        let (code, output) = run("check", &own, config);
+        assert_eq!(code, Some(2), "{what}: {output}");
+        assert!(output.contains("error: ") && output.contains(names), "{what}: {output}");
+        let (code, output) = run("proxy", &own, config);
+        assert!(matches!(code, Some(1 | 2)), "{what}: a start fails too: {code:?} {output}");
+        assert!(output.contains(names), "{what}: {output}");
     });
 }
 
@@ -84,39 +84,39 @@ fn a_protection_without_effect_is_an_error() {
     let folder = Folder::new();
     let ca = folder.write("ca.pem", &certificates::authority().pem);
     let config = Config::empty().service("web", "127.0.0.1:1").set("service", "pass-through", true);
-    let (code, said) = run("check", &folder, &config);
-    assert_eq!(code, Some(0), "{said}");
+    let (code, output) = run("check", &folder, &config);
+    assert_eq!(code, Some(0), "{output}");
     let required = format!("{{ mode = \"require\", ca = {ca:?} }}");
     for verb in ["check", "proxy"] {
         let config = config.clone().set("service", "client-certificates", &required);
-        let (code, said) = run(verb, &folder, &config);
-        assert_eq!(code, Some(2), "{said}");
+        let (code, output) = run(verb, &folder, &config);
+        assert_eq!(code, Some(2), "{output}");
         let why = "`client-certificates` has no effect: the TLS of clients is passed through (`pass-through = true`)";
-        assert!(said.contains(why), "{said}");
+        assert!(output.contains(why), "{output}");
     }
 }
 
 #[test]
 fn a_name_that_cannot_be_resolved_is_a_warning_with_the_cause() {
     let folder = Folder::new();
-    let (code, said) = run("check", &folder, &Config::to(&folder, "no-such-name.invalid:80"));
-    assert_eq!(code, Some(0), "a start serves without it: {said}");
-    assert!(said.contains("warning: resolve no-such-name.invalid (service web): "), "{said}");
+    let (code, output) = run("check", &folder, &Config::to(&folder, "no-such-name.invalid:80"));
+    assert_eq!(code, Some(0), "a start serves without it: {output}");
+    assert!(output.contains("warning: resolve no-such-name.invalid (service web): "), "{output}");
 }
 
 #[test]
-fn a_user_that_is_not_there_is_told_with_everything_else() {
+fn a_user_that_is_not_there_is_reported_with_everything_else() {
     let folder = Folder::new();
     let config = Config::to(&folder, "127.0.0.1:1").text("process", "user", "no-such-user");
-    for (what, more, told) in [
+    for (what, more, expected) in [
         ("the machine", config.clone().text("access-log", "to", "none/access.log"), "none/access.log"),
         ("a file", config.clone().certificate(&folder.file("gone.pem")), "gone.pem"),
         ("the configuration", config.clone().set("process", "thraeds", 2), "unknown key `thraeds`"),
     ] {
-        let (code, said) = run("check", &folder, &more);
-        assert_eq!(code, Some(2), "{what}: {said}");
-        for told in [told, "process.user: there is no user no-such-user on this machine"] {
-            assert!(said.contains(told), "{what}: {told}: {said}");
+        let (code, output) = run("check", &folder, &more);
+        assert_eq!(code, Some(2), "{what}: {output}");
+        for expected in [expected, "process.user: there is no user no-such-user on this machine"] {
+            assert!(output.contains(expected), "{what}: {expected}: {output}");
         }
     }
 }
@@ -126,13 +126,13 @@ fn a_running_proxy_is_checked_without_a_word_about_its_addresses() {
     let stage = Stage::echo();
     let config = stage.config().text("service", "listen", stage.proxy.address());
     let folder = Folder::new();
-    let (code, said) = run("check", &folder, &config.clone().text("admin", "listen", stage.proxy.admin()));
-    assert_eq!(code, Some(0), "{said}");
-    assert!(!said.contains("warning"), "{said}");
+    let (code, output) = run("check", &folder, &config.clone().text("admin", "listen", stage.proxy.admin()));
+    assert_eq!(code, Some(0), "{output}");
+    assert!(!output.contains("warning"), "{output}");
     // Another process has it, as far as this can be seen.
-    let (code, said) = run("check", &folder, &config.text("admin", "listen", "off"));
-    assert_eq!(code, Some(0), "{said}");
-    assert!(said.contains("another program listens there"), "{said}");
+    let (code, output) = run("check", &folder, &config.text("admin", "listen", "off"));
+    assert_eq!(code, Some(0), "{output}");
+    assert!(output.contains("another program listens there"), "{output}");
     stage.serves_and_is_quiet();
 }
 
@@ -158,17 +158,17 @@ fn a_chain_whose_signatures_are_wrong() {
     ] {
         let config =
             Config::empty().service("web", "127.0.0.1:1").certificate(&folder.write("web.pem", chain));
-        let (code, said) = run("check", &folder, &config);
+        let (code, output) = run("check", &folder, &config);
         if is_good {
-            assert_eq!(code, Some(0), "{said}");
+            assert_eq!(code, Some(0), "{output}");
             continue;
         }
         let words = "is not by the certificate of \"CN=Handfast tests\" that is with it: clients refuse it";
-        for (code, said) in [(code, said), run("proxy", &folder, &config)] {
-            assert_eq!(code, Some(2), "{said}");
+        for (code, output) in [(code, output), run("proxy", &folder, &config)] {
+            assert_eq!(code, Some(2), "{output}");
             assert!(
-                said.contains("web.pem: the signature of the certificate of ") && said.contains(words),
-                "{said}"
+                output.contains("web.pem: the signature of the certificate of ") && output.contains(words),
+                "{output}"
             );
         }
     }
@@ -249,7 +249,7 @@ fn a_certificate_file_of_another_form_is_read_or_its_reason_is_named() {
             &["line 1: BEGIN and END in one line", "hint: its line breaks were lost"],
         ),
     ];
-    for (what, text, says) in rows {
+    for (what, text, messages) in rows {
         let folder = Folder::new();
         let file = folder.write("web.pem", &text);
         let authorities = folder.write("ca.pem", text.split("-----BEGIN PRIV").next().unwrap_or_default());
@@ -258,12 +258,15 @@ fn a_certificate_file_of_another_form_is_read_or_its_reason_is_named() {
             "ca",
             authorities.display(),
         );
-        let (code, said) = run("check", &folder, &config);
-        assert_eq!(code, Some(if says.is_empty() { 0 } else { 2 }), "{what}: {said}");
-        for says in says {
-            assert!(said.contains(says), "{what}: {says}: {said}");
+        let (code, output) = run("check", &folder, &config);
+        assert_eq!(code, Some(if messages.is_empty() { 0 } else { 2 }), "{what}: {output}");
+        for message in messages {
+            assert!(output.contains(message), "{what}: {message}: {output}");
         }
-        assert!(!said.contains("joined without") && !said.contains("holds no certificate"), "{what}: {said}");
+        assert!(
+            !output.contains("joined without") && !output.contains("holds no certificate"),
+            "{what}: {output}"
+        );
     }
 }
 
@@ -285,8 +288,8 @@ fn a_certificate_that_demands_a_response_and_has_none() {
         path("key.pem"),
     );
     let demand = "demands a stapled OCSP response (must-staple), and there is none";
-    let (code, said) = run("check", &folder, &config);
-    assert!(code == Some(0) && said.contains("warning: ") && said.contains(demand), "{said}");
+    let (code, output) = run("check", &folder, &config);
+    assert!(code == Some(0) && output.contains("warning: ") && output.contains(demand), "{output}");
     let proxy = Proxy::start(config);
     proxy.talk.containing(demand);
     let probe = tools::handfast(&["probe", &proxy.address().to_string(), "-n", "1"]);

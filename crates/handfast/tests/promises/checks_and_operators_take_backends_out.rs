@@ -35,20 +35,20 @@ pub(super) fn up(proxy: &Proxy, backend: &Backend) -> bool {
     proxy.metrics().sum("handfast_backend_up", &[("backend", &backend.address.to_string())]) > 0.5
 }
 
-fn set(proxy: &Proxy, backend: &Backend, state: &str) -> http::Answer {
+fn set(proxy: &Proxy, backend: &Backend, state: &str) -> http::Response {
     let path = format!("/backends/web/{}?state={state}", backend.address);
     http::request(proxy.admin(), "POST", &path, "*/*")
 }
 
-pub(super) fn said(proxy: &Proxy, words: &[&str]) -> usize {
+pub(super) fn count_lines(proxy: &Proxy, words: &[&str]) -> usize {
     let has = |line: &&String| words.iter().all(|word| line.contains(word));
     proxy.talk.so_far().iter().filter(has).count()
 }
 
 /// It is out of use, or back, a moment before that is said.
-fn is_said_once(proxy: &Proxy, words: &[&str]) {
-    wait_until("it to be said", || (said(proxy, words) > 0).then_some(()));
-    assert_eq!(said(proxy, words), 1, "{words:?}");
+fn assert_logged_once(proxy: &Proxy, words: &[&str]) {
+    wait_until("it to be said", || (count_lines(proxy, words) > 0).then_some(()));
+    assert_eq!(count_lines(proxy, words), 1, "{words:?}");
 }
 
 #[test]
@@ -80,7 +80,10 @@ fn a_backend_that_fails_its_check_gets_no_connections_and_comes_back() {
         assert_eq!(served(&proxy), other.address.to_string());
     }
     let name = one.address.to_string();
-    is_said_once(&proxy, &[&name, "is down: 3 checks in a row failed: status 503, expected 200 to 399"]);
+    assert_logged_once(
+        &proxy,
+        &[&name, "is down: 3 checks in a row failed: status 503, expected 200 to 399"],
+    );
     let page = http::get(proxy.admin(), "/status", "text/html").body;
     assert!(
         page.contains("by its checks: the last ") && page.contains("status 503, expected 200 to 399"),
@@ -103,7 +106,7 @@ fn a_backend_that_fails_its_check_gets_no_connections_and_comes_back() {
     assert_eq!(served(&proxy), other.address.to_string());
     status[0].store(204, Ordering::SeqCst);
     wait_until("it to be back", || up(&proxy, &one).then_some(()));
-    is_said_once(&proxy, &[&name, "is up again after", "2 checks in a row passed"]);
+    assert_logged_once(&proxy, &[&name, "is up again after", "2 checks in a row passed"]);
     let mut both = [served(&proxy), served(&proxy)];
     both.sort();
     assert_eq!(both, addresses, "both serve again");
@@ -119,8 +122,8 @@ fn a_backend_that_fails_its_check_gets_no_connections_and_comes_back() {
 
 #[test]
 fn a_service_whose_backends_all_fail_their_checks_refuses_its_clients() {
-    let speaks = Arc::new(AtomicBool::new(false));
-    let word = Arc::clone(&speaks);
+    let may_send = Arc::new(AtomicBool::new(false));
+    let word = Arc::clone(&may_send);
     let silent = Backend::start(move |peer| {
         if word.load(Ordering::SeqCst) {
             peer.send(b"220 ready\r\n");
@@ -138,14 +141,14 @@ fn a_service_whose_backends_all_fail_their_checks_refuses_its_clients() {
     wait_until("it to be found silent", || (!up(&stage.proxy, &stage.backend)).then_some(()));
     let name = stage.backend.address.to_string();
     let words = [&*name, "its first check failed: connected, but no whole answer within 50ms"];
-    is_said_once(&stage.proxy, &words);
+    assert_logged_once(&stage.proxy, &words);
     if let Ok(mut client) =
         Client::try_connect(stage.proxy.address(), &Trust::version(Version::Tls13).config(), "localhost")
     {
         assert!(!client.read_to_end().close_notify);
     }
     stage.proxy.record_of("connect/operator/no-backend");
-    speaks.store(true, Ordering::SeqCst);
+    may_send.store(true, Ordering::SeqCst);
     wait_until("it to be back", || up(&stage.proxy, &stage.backend).then_some(()));
 }
 
@@ -168,7 +171,7 @@ fn what_an_operator_takes_out_keeps_its_open_connections_and_stays_out() {
     open.iter_mut().for_each(|client| client.echo(b"after"));
     assert!(!up(&proxy, &one) && up(&proxy, &other));
     let still = format!("service web: backend {} is still set to drain by an operator", one.address);
-    assert_eq!(said(&proxy, &[&still]), 1, "after the reload");
+    assert_eq!(count_lines(&proxy, &[&still]), 1, "after the reload");
     let answer = set(&proxy, &other, "down");
     assert!(answer.body.contains("no backend of this service is in use now"), "{answer:?}");
     assert_eq!(set(&proxy, &one, "up").status, 200);

@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
-use super::checks_and_operators_take_backends_out::{said, up};
+use super::checks_and_operators_take_backends_out::{count_lines, up};
 use super::proxies_understand_each_others_headers::{haproxy, nginx_with_headers};
 use super::support::bus::{Bus, SERVER};
 use super::support::certificates::localhost;
@@ -48,14 +48,14 @@ fn is_found_down(proxy: &Proxy, backend: std::net::SocketAddr, why: &[&str]) {
     let name = backend.to_string();
     let words = [&[&*name][..], why].concat();
     // It is out of use a moment before that is said.
-    let seen = || (!is_up(proxy, backend) && said(proxy, &words) > 0).then_some(());
+    let seen = || (!is_up(proxy, backend) && count_lines(proxy, &words) > 0).then_some(());
     deadline::wait_until_seeing(&format!("it to be found down: {why:?}"), seen, || {
         proxy.talk.so_far().join("\n")
     });
 }
 
 #[test]
-fn a_backend_with_a_wrong_certificate_is_down_and_it_is_said_why() {
+fn a_backend_with_a_wrong_certificate_is_down_and_the_reason_is_reported() {
     for version in Version::BOTH {
         let settings = server(version, false);
         let backend = Backend::start(move |peer| {
@@ -87,7 +87,7 @@ fn a_backend_with_a_wrong_certificate_is_down_and_it_is_said_why() {
 }
 
 /// Tells HAProxy something over its socket.
-fn tell(socket: &Path, words: &str) {
+fn send_command(socket: &Path, words: &str) {
     let mut stream = UnixStream::connect(socket).expect("HAProxy listens");
     stream.write_all(words.as_bytes()).expect("it reads");
     let mut answer = String::new();
@@ -121,9 +121,9 @@ fn haproxy_with_headers_and_tls_says_whether_it_works() {
             .text("service.backend-tls", "name", "localhost");
         let proxy = Proxy::start(config.clone().text("service.proxy-protocol", "send", form));
         is_found_up(&proxy, address);
-        tell(&socket, "disable server back/echo\n");
+        send_command(&socket, "disable server back/echo\n");
         is_found_down(&proxy, address, &["status 503, expected 200 to 399"]);
-        tell(&socket, "enable server back/echo\n");
+        send_command(&socket, "enable server back/echo\n");
         is_found_up(&proxy, address);
         // Without the header HAProxy accepts no client.
         proxy.rewrite(config);

@@ -83,7 +83,7 @@ fn who_is_revoked_is_refused_from_then_on() {
         asking(&folder, &backend, "require").text("service.client-certificates", "crl", list.display());
     let proxy = Proxy::start(config);
     let clients = Version::BOTH.map(|version| {
-        let of = |who: &Identity| Trust::version(version).showing(who).config();
+        let of = |identity: &Identity| Trust::version(version).showing(identity).config();
         (version, of(&alice), of(&mallory))
     });
     for (version, alice, mallory) in &clients {
@@ -132,7 +132,7 @@ fn a_broken_list_leaves_the_last_good_one() {
         asking(&folder, &backend, "require").text("service.client-certificates", "crl", lists.display());
     let proxy = Proxy::start(config);
     let [alice, mallory] =
-        [&alice, &mallory].map(|who| Trust::version(Version::Tls13).forgetful().showing(who).config());
+        [&alice, &mallory].map(|client| Trust::version(Version::Tls13).forgetful().showing(client).config());
     let refused = Err(Some(AlertDescription::CertificateRevoked));
     assert_eq!((served(&proxy, &alice), served(&proxy, &mallory)), (real(false), refused.clone()));
     for (what, text, word) in [("cut", &list[..list.len() / 2], "does not end"), ("empty", "", "is empty")] {
@@ -186,7 +186,7 @@ fn a_list_that_is_broken_in_any_way_is_named_and_never_the_laxer_one() {
     let config = config.text("process", "watch-interval", "1h");
     let proxy = Proxy::start(config);
     let [alice, mallory] =
-        [&alice, &mallory].map(|who| Trust::version(Version::Tls13).forgetful().showing(who).config());
+        [&alice, &mallory].map(|client| Trust::version(Version::Tls13).forgetful().showing(client).config());
     let file = proxy.file.display().to_string();
     for (what, bytes, word) in broken_lists(&good) {
         folder.replace("clients.crl", &bytes);
@@ -228,7 +228,7 @@ fn rules_decide_by_name_and_say_so() {
     };
     let proxy = Proxy::start(with("[\"spiffe://example.org/web/*\"]"));
     for version in Version::BOTH {
-        let of = |who: &Identity| Trust::version(version).showing(who).config();
+        let of = |identity: &Identity| Trust::version(version).showing(identity).config();
         let (web, admin, mallory) = (of(&web), of(&admin), of(&mallory));
         assert_eq!(served(&proxy, &web), real(false), "{version:?}");
         assert_eq!(served(&proxy, &web), real(true), "{version:?}");
@@ -251,9 +251,9 @@ fn rules_decide_by_name_and_say_so() {
     proxy.rewrite(with("[\"spiffe://example.org/admin/*\"]"));
     assert!(proxy.reload());
     assert_eq!(served(&proxy, &kept), Err(Some(AlertDescription::AccessDenied)));
-    let said = tools::handfast(&["check", "--explain", "-c", &proxy.file.display().to_string()]);
-    assert!(said.output.contains("only those with spiffe://example.org/admin/*"), "{said:?}");
-    assert!(said.output.contains("refuses clients with cn:mallory"), "{said:?}");
+    let ran = tools::handfast(&["check", "--explain", "-c", &proxy.file.display().to_string()]);
+    assert!(ran.output.contains("only those with spiffe://example.org/admin/*"), "{ran:?}");
+    assert!(ran.output.contains("refuses clients with cn:mallory"), "{ran:?}");
 }
 
 #[test]
@@ -274,7 +274,7 @@ fn who_fails_is_served_elsewhere_and_never_here() {
         let good = Trust::version(version).showing(&alice).config();
         assert_eq!(served(&proxy, &good), real(false), "{version:?}");
         assert_eq!(served(&proxy, &good), real(true), "{version:?}");
-        for (who, reason) in [
+        for (identity, reason) in [
             (None, "missing"),
             (Some(&stranger), "unknown-ca"),
             (Some(&expired), "expired"),
@@ -282,7 +282,8 @@ fn who_fails_is_served_elsewhere_and_never_here() {
             (Some(&bob), "refused-by-rule"),
         ] {
             let trust = Trust::version(version);
-            let config = who.map_or(trust.config(), |who| Trust::version(version).showing(who).config());
+            let config = identity
+                .map_or(trust.config(), |identity| Trust::version(version).showing(identity).config());
             let before = failed(&proxy, reason);
             assert_eq!(served(&proxy, &config), fake(false), "{version:?} {reason}");
             assert_eq!(served(&proxy, &config), fake(true), "{version:?} {reason}: nor with a ticket");
@@ -341,9 +342,9 @@ fn real_clients_with_a_real_list() {
         let (address, port) = (proxy.address().to_string(), proxy.address().port());
         let url = format!("https://localhost:{port}/");
         let resolve = format!("localhost:{port}:127.0.0.1");
-        for (who, is_let_in) in [("alice", true), ("mallory", false)] {
+        for (cn, is_let_in) in [("alice", true), ("mallory", false)] {
             let [certificate, key] =
-                ["pem", "key"].map(|end| folder.file(&format!("{who}.{end}")).display().to_string());
+                ["pem", "key"].map(|end| folder.file(&format!("{cn}.{end}")).display().to_string());
             for version in ["1.2", "1.3"] {
                 let tls = format!("--tlsv{version}");
                 let ran = tools::run(
@@ -370,7 +371,7 @@ fn real_clients_with_a_real_list() {
                     ],
                     b"",
                 );
-                assert_eq!(ran.output.contains("let in"), is_let_in, "{who} {version}: {ran:?}");
+                assert_eq!(ran.output.contains("let in"), is_let_in, "{cn} {version}: {ran:?}");
                 let flag = format!("-tls{}", version.replace('.', "_"));
                 let ran = tools::run(
                     "openssl",
@@ -391,8 +392,8 @@ fn real_clients_with_a_real_list() {
                     ],
                     b"GET / HTTP/1.0\r\n\r\n",
                 );
-                assert_eq!(ran.all().contains("let in"), is_let_in, "{who} {version}: {ran:?}");
-                assert_eq!(ran.all().contains("certificate revoked"), !is_let_in, "{who} {version}: {ran:?}");
+                assert_eq!(ran.all().contains("let in"), is_let_in, "{cn} {version}: {ran:?}");
+                assert_eq!(ran.all().contains("certificate revoked"), !is_let_in, "{cn} {version}: {ran:?}");
                 let priority = format!("NORMAL:-VERS-ALL:+VERS-TLS{version}");
                 let port = port.to_string();
                 let ran = tools::run(
@@ -416,7 +417,7 @@ fn real_clients_with_a_real_list() {
                     ],
                     b"GET / HTTP/1.0\r\n\r\n",
                 );
-                assert_eq!(ran.all().contains("let in"), is_let_in, "{who} {version}: {ran:?}");
+                assert_eq!(ran.all().contains("let in"), is_let_in, "{cn} {version}: {ran:?}");
             }
         }
     }

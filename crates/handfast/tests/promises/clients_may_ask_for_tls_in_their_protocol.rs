@@ -97,7 +97,7 @@ fn openssl_asks_in_every_protocol() {
 }
 
 #[test]
-fn the_first_thing_a_client_hears_is_its_answer() {
+fn the_first_thing_a_client_receives_is_its_answer() {
     let scene = Scene::new();
     for protocol in &PROTOCOLS {
         let mut client = tls(scene.upgraded(protocol));
@@ -150,7 +150,7 @@ fn who_need_not_be_greeted_may_begin_at_once() {
 }
 
 #[test]
-fn a_backend_that_refuses_is_heard_and_one_of_another_kind_is_named() {
+fn the_reason_of_a_backend_that_refuses_is_read_and_one_of_another_kind_is_named() {
     let refusing = Backend::start(|peer| {
         let _ = peer.stream.write_all(b"554 not now\r\n");
     });
@@ -278,7 +278,7 @@ fn a_request_to_cancel_a_query_reaches_every_backend() {
 }
 
 #[test]
-fn what_cannot_be_done_is_said() {
+fn what_cannot_be_done_is_reported() {
     let folder = Folder::new();
     let certificate = folder.write("web.pem", localhost().combined());
     let config = |word: &str| {

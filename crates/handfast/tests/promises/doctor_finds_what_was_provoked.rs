@@ -15,7 +15,7 @@ use super::support::proxy::PROGRAM;
 use super::support::tools::{Ran, handfast, run_command};
 
 /// Topics that are about the machine below this network, and may be true of it.
-const OF_THE_MACHINE: [&str; 6] =
+const MACHINE_TOPICS: [&str; 6] =
     ["open-files", "clock", "clock-source", "cpu-instructions", "steal", "tcp-memory"];
 
 /// Its findings, which decide the exit code.
@@ -122,7 +122,7 @@ fn nothing_in_a_network_where_nothing_is_wrong() {
     let found = doctor(&[]);
     let false_alarms: Vec<_> = found
         .iter()
-        .filter(|finding| !OF_THE_MACHINE.iter().any(|topic| finding["topic"] == *topic))
+        .filter(|finding| !MACHINE_TOPICS.iter().any(|topic| finding["topic"] == *topic))
         // Kernels before 5.4 begin with 128, and it is said of them with reason.
         .filter(|finding| finding["topic"] != "somaxconn")
         .collect();
@@ -193,8 +193,8 @@ fn a_configuration_that_does_not_fit() {
 }
 
 #[test]
-fn wrong_use_is_told() {
-    for (words, said) in [
+fn wrong_use_is_reported() {
+    for (words, reported) in [
         (&["doctor", "--root", "/none"][..], "--root /none: expected a folder"),
         (&["doctor", "--pid", "4194305"], "--pid 4194305: there is no such process"),
         (&["doctor", "--interval", "2"], "invalid duration"),
@@ -204,6 +204,6 @@ fn wrong_use_is_told() {
     ] {
         let ran = handfast(words);
         assert_eq!(ran.code, Some(2), "{words:?}: {ran:?}");
-        assert!(ran.talk.contains(said), "{words:?}, expected {said}: {ran:?}");
+        assert!(ran.talk.contains(reported), "{words:?}, expected {reported}: {ran:?}");
     }
 }

@@ -20,7 +20,7 @@ fn keys(words: &[&str]) -> (Ran, Value) {
 }
 
 /// Severity, topic and title of each finding.
-fn told(report: &Value) -> Vec<(String, String, String)> {
+fn findings(report: &Value) -> Vec<(String, String, String)> {
     let text = |finding: &Value, key: &str| finding[key].as_str().expect("a text").to_owned();
     let findings = report["findings"].as_array().expect("a list");
     findings
@@ -39,14 +39,14 @@ fn a_debian_key_in_a_folder() {
     let list = folder.write("known.csv", sample!("debian-sample.csv")).display().to_string();
     let place = certificates.display().to_string();
     let (ran, report) = keys(&["--weak-keys", &list, &place]);
-    let weak: Vec<_> = told(&report).into_iter().filter(|told| told.1 == "weak-key").collect();
+    let weak: Vec<_> = findings(&report).into_iter().filter(|finding| finding.1 == "weak-key").collect();
     let [(severity, _, title)] = &weak[..] else { panic!("{report:#}") };
     assert!(severity == "critical" && title.contains("certificates/web.pem: "), "{title}");
     assert!(title.contains("is on the list of known keys") && title.contains("known.csv"), "{title}");
     assert_eq!(ran.code, Some(1));
     // Without a list it cannot be known, and that is said.
     let (_, report) = keys(&[&place]);
-    assert!(told(&report).iter().all(|told| told.1 != "weak-key"), "{report:#}");
+    assert!(findings(&report).iter().all(|finding| finding.1 != "weak-key"), "{report:#}");
     assert!(report["unseen"].to_string().contains("compromised keys"), "{report:#}");
 }
 
@@ -62,7 +62,7 @@ fn keys_whose_numbers_are_bad_need_no_list() {
         let file = folder.write(name, content).display().to_string();
         let (_, report) = keys(&[&file]);
         assert!(
-            told(&report).iter().any(|told| told.1 == "weak-key" && told.2.contains(words)),
+            findings(&report).iter().any(|finding| finding.1 == "weak-key" && finding.2.contains(words)),
             "{report:#}"
         );
     }
@@ -88,10 +88,11 @@ fn what_a_server_presents() {
     let proxy = Proxy::start(config);
     let address = proxy.address().to_string();
     let (ran, report) = keys(&[&address]);
-    let told = told(&report);
-    let about = |topic: &str| told.iter().find(|told| told.1 == topic && told.2.starts_with(&address));
+    let found = findings(&report);
+    let about =
+        |topic: &str| found.iter().find(|finding| finding.1 == topic && finding.2.starts_with(&address));
     assert!(
-        about("certificate-expiry").is_some_and(|told| told.2.contains("localhost expired ")),
+        about("certificate-expiry").is_some_and(|finding| finding.2.contains("localhost expired ")),
         "{report:#}"
     );
     assert!(about("chain-incomplete").is_none(), "a private root signed it: {report:#}");
@@ -107,8 +108,8 @@ fn a_server_that_cannot_be_asked_is_a_finding() {
         ("name.invalid:443".to_owned(), "resolve its name: "),
     ] {
         let (ran, report) = keys(&[&address]);
-        let told = told(&report);
-        let [(severity, topic, title)] = &told[..] else { panic!("{report:#}") };
+        let found = findings(&report);
+        let [(severity, topic, title)] = &found[..] else { panic!("{report:#}") };
         assert_eq!((severity.as_str(), topic.as_str(), ran.code), ("critical", "unreachable", Some(1)));
         assert!(title.starts_with(&format!("{address}: {step}")), "{title}");
     }
@@ -120,8 +121,8 @@ fn what_clients_refuse_about_a_certificate() {
     let long = authority().identity_between(&["localhost"], KeyKind::Ecdsa, this_year(), this_year() + 11);
     let file = folder.write("long.pem", long.combined()).display().to_string();
     let (ran, report) = keys(&[&file]);
-    let told = told(&report);
-    let [(severity, topic, title)] = &told[..] else { panic!("{report:#}") };
+    let found = findings(&report);
+    let [(severity, topic, title)] = &found[..] else { panic!("{report:#}") };
     assert_eq!((severity.as_str(), topic.as_str(), ran.code), ("warning", "certificate-validity", Some(1)));
     assert!(title.contains("and clients accept 825 days at most"), "{title}");
 }
@@ -133,9 +134,9 @@ fn two_keys_with_a_common_factor() {
     folder.write("both/a.crt", sample!("shared-prime-a.crt"));
     folder.write("both/b.crt", sample!("shared-prime-b.crt"));
     let (_, report) = keys(&[&folder.file("both").display().to_string()]);
-    let weak: Vec<_> = told(&report).into_iter().filter(|told| told.1 == "weak-key").collect();
+    let weak: Vec<_> = findings(&report).into_iter().filter(|finding| finding.1 == "weak-key").collect();
     assert!(
-        matches!(&weak[..], [told] if told.2.contains("has a prime factor in common with")),
+        matches!(&weak[..], [finding] if finding.2.contains("has a prime factor in common with")),
         "{report:#}"
     );
 }

@@ -136,11 +136,11 @@ fn connections_that_stay_open_need_no_measurement_of_the_processor() {
 }
 
 #[test]
-fn wrong_use_is_told() {
+fn wrong_use_is_reported() {
     let folder = Folder::new();
     let other = folder.write("other.json", "{\"schema\":\"handfast-load/1\"}").display().to_string();
     let from = speed(&folder);
-    for (words, said) in [
+    for (words, reported) in [
         (&[][..], "nothing is wanted, expected at least one of --full, --resumed, --open, --bytes"),
         (&["--full", "many"], "--full: invalid rate `many`"),
         (&["--open", "0"], "--open: invalid number `0`"),
@@ -154,7 +154,7 @@ fn wrong_use_is_told() {
     ] {
         let ran = handfast(&[&["doctor", "size"], words].concat());
         assert_eq!(ran.code, Some(2), "{words:?}: {ran:?}");
-        assert!(ran.talk.contains(said), "{words:?}, expected {said}: {ran:?}");
+        assert!(ran.talk.contains(reported), "{words:?}, expected {reported}: {ran:?}");
     }
     let ran = handfast(&["doctor", "size", "--full", "x", "--open", "y"]);
     assert!(ran.talk.contains("--full: ") && ran.talk.contains("--open: "), "all at once: {}", ran.talk);

@@ -205,7 +205,7 @@ fn refused(ca: &str, more: impl FnOnce(Config) -> Config) -> (String, String) {
 }
 
 #[test]
-fn a_backend_that_is_not_who_it_should_be_hears_nothing() {
+fn a_backend_with_the_wrong_identity_receives_nothing() {
     let named = |name: &'static str| move |config: Config| config.text("service.backend-tls", "name", name);
     let (reason, detail) = refused(&authority().pem, named("other.example"));
     assert_eq!(reason, "connect/backend/backend-certificate");

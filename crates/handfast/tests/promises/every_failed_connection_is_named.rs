@@ -268,12 +268,12 @@ const LATER: [Cell; 8] = [
 ];
 
 /// A backend that echoes one greeting, and sends more on request.
-fn told_when(told: &Arc<AtomicBool>) -> Backend {
-    let told = Arc::clone(told);
+fn send_when(may_send: &Arc<AtomicBool>) -> Backend {
+    let may_send = Arc::clone(may_send);
     Backend::start(move |peer| {
         let greeting = peer.read_exactly(GREETING.len());
         peer.send(&greeting);
-        while !told.load(Ordering::Acquire) {
+        while !may_send.load(Ordering::Acquire) {
             if backend::is_over(&peer.stream) {
                 return;
             }
@@ -289,8 +289,8 @@ const GREETING: &[u8] = b"it stands";
 #[test]
 fn by_what_becomes_of_a_path_that_worked() {
     in_a_network_of_its_own!();
-    let told: Vec<Arc<AtomicBool>> = LATER.iter().map(|_| Arc::default()).collect();
-    let backends: Vec<Backend> = told.iter().map(told_when).collect();
+    let may_send: Vec<Arc<AtomicBool>> = LATER.iter().map(|_| Arc::default()).collect();
+    let backends: Vec<Backend> = may_send.iter().map(send_when).collect();
     let rules = Rules::new();
     let named = |(cell, backend): (&Cell, &Backend)| (cell.name, backend.address.to_string());
     let services: Vec<(&str, String)> = LATER.iter().zip(&backends).map(named).collect();
@@ -312,7 +312,7 @@ fn by_what_becomes_of_a_path_that_worked() {
         rules.add(cell.name, &format!("tcp dport {}", to.port()), verdict);
         // Keep-alive is for those who say nothing; the others speak, the backend to a client who cannot acknowledge it.
         if from_client {
-            told[number].store(!cell.name.ends_with("silent"), Ordering::Release);
+            may_send[number].store(!cell.name.ends_with("silent"), Ordering::Release);
         } else if !cell.name.ends_with("silent") {
             client.send(b"into the dark");
         }

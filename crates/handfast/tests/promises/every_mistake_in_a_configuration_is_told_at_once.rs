@@ -72,7 +72,7 @@ fn checking_binds_nothing() {
 }
 
 #[test]
-fn what_is_wrong_with_files_is_told_together_with_the_rest() {
+fn what_is_wrong_with_files_is_reported_together_with_the_rest() {
     let folder = Folder::new();
     let text = [
         "[process]",

@@ -22,7 +22,7 @@ fn nought_for_help_and_version() {
 
 #[test]
 fn two_for_wrong_use() {
-    for (arguments, said) in [
+    for (arguments, reported) in [
         (&["proxxy"][..], "'proxxy'"),
         (&["proxy", "--unheard-of"], "'--unheard-of'"),
         (&["proxy", "-c"], "a value is required for '--config"),
@@ -30,7 +30,7 @@ fn two_for_wrong_use() {
     ] {
         let ran = tools::handfast(arguments);
         assert_eq!(ran.code, Some(2), "{arguments:?}: {ran:?}");
-        assert!(ran.talk.contains(said), "{arguments:?}, expected {said}: {ran:?}");
+        assert!(ran.talk.contains(reported), "{arguments:?}, expected {reported}: {ran:?}");
     }
 }
 

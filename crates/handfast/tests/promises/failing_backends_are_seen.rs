@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::support::proxy::said;
+use super::support::proxy::message;
 use super::support::*;
 
 fn page(proxy: &Proxy) -> String {
@@ -53,7 +53,7 @@ fn a_backend_is_marked_down_by_all_threads_together() {
     );
     let lines = proxy.talk.so_far();
     let marked: Vec<_> =
-        lines.iter().map(|line| said(line)).filter(|line| line.contains("marked down")).collect();
+        lines.iter().map(|line| message(line)).filter(|line| line.contains("marked down")).collect();
     let line = format!(
         "warning: service web: backend {name} is marked down for 3600s after 5 failures in a row: refused: \
          nobody listened at the backend's address (connection refused)"
@@ -133,8 +133,9 @@ fn a_name_that_never_resolves_is_seen() {
             "the backend's name could not be resolved (connect / operator / name-not-resolved)",
         ],
     );
-    let told = |line: &String| said(line).starts_with("warning: resolve missing.invalid (service web): ");
-    assert!(proxy.talk.so_far().iter().any(told), "{:?}", proxy.talk.so_far());
+    let is_warning =
+        |line: &String| message(line).starts_with("warning: resolve missing.invalid (service web): ");
+    assert!(proxy.talk.so_far().iter().any(is_warning), "{:?}", proxy.talk.so_far());
     let ready = |proxy: &Proxy| http::get(proxy.admin(), "/ready", "*/*");
     let answer = ready(&proxy);
     assert_eq!(answer.status, 503, "it can serve nothing, so it must not replace a process that can");
@@ -182,7 +183,8 @@ fn clients_that_wait_for_a_limit_are_seen() {
     for _ in 0..20 {
         stage.client(&trust).finish();
     }
-    let said = |line: &&String| line.contains("(service web): max-connections of the service is reached");
-    let said = stage.proxy.talk.so_far().iter().filter(said).count();
-    assert!((1..=5).contains(&said), "said {said} times");
+    let is_limit_line =
+        |line: &&String| line.contains("(service web): max-connections of the service is reached");
+    let line_count = stage.proxy.talk.so_far().iter().filter(is_limit_line).count();
+    assert!((1..=5).contains(&line_count), "said {line_count} times");
 }

@@ -5,7 +5,7 @@
 use std::net::SocketAddr;
 
 use super::imported_haproxy_answers_as_before::{FACTS, HASH, Request, SERVERS, answer};
-use super::proxies_understand_each_others_headers::listens;
+use super::proxies_understand_each_others_headers::wait_until_listening;
 use super::support::certificates::{KeyKind, authority};
 use super::support::folder::Folder;
 use super::support::proxy::Proxy;
@@ -76,13 +76,13 @@ fn requests_are_answered_as_before() {
     let [there, here] = std::array::from_fn(|_| address_of_ones_own());
     let behind = folder.write("servers.cfg", written(SERVERS, there)).display().to_string();
     let haproxy = Tool::start("haproxy", &["-db", "-f", &behind]);
-    listens(&haproxy, servers[0]);
+    wait_until_listening(&haproxy, servers[0]);
     let old =
         folder.write("old.json", written(SITES, there).replacen('{', "{\"admin\":{\"disabled\":true},", 1));
     let caddy =
         tools::find("caddy").map(|_| Tool::start("caddy", &["run", "--config", &old.display().to_string()]));
     if let Some(caddy) = &caddy {
-        listens(caddy, there);
+        wait_until_listening(caddy, there);
     }
     let ours = folder.write("ours.json", written(SITES, here)).display().to_string();
     let ran = tools::handfast(&["import", "caddy", &ours]);

@@ -18,7 +18,7 @@ use super::support::trust::{Trust, Version};
 
 /// Behavior of a client.
 #[derive(Clone, Copy, Debug)]
-enum Who {
+enum ClientKind {
     /// Asks for a name in this version and shows a certificate, or none.
     Tls(&'static str, Version, Shows),
     /// Speaks in plain text.
@@ -34,15 +34,15 @@ enum Shows {
     Strange,
 }
 
+use ClientKind::{Plain, Tls};
 use Shows::{Known, Nothing, Strange};
 use Version::{Tls12, Tls13};
-use Who::{Plain, Tls};
 
 /// A configuration, and what becomes of clients.
 struct Case {
     /// `@LISTEN@`, `@ONE@`, `@TWO@`, `@PROXY@`, `@CA@`, `@CERT@` (localhost), `@OTHER@` (other.test) are replaced by those of the test.
     config: &'static str,
-    clients: &'static [(Who, &'static str)],
+    clients: &'static [(ClientKind, &'static str)],
 }
 
 const STUNNEL: [Case; 12] = [
@@ -184,14 +184,14 @@ struct World {
 /// Sends its name after it has received something, and the PROXY header that came before.
 fn named(name: &'static str) -> Backend {
     Backend::start(move |peer: &mut Peer| {
-        let (mut heard, mut buffer) = (Vec::new(), [0; 512]);
-        while !heard.ends_with(b"hello") {
+        let (mut received, mut buffer) = (Vec::new(), [0; 512]);
+        while !received.ends_with(b"hello") {
             match peer.stream.read(&mut buffer) {
-                Ok(count @ 1..) => heard.extend_from_slice(&buffer[..count]),
+                Ok(count @ 1..) => received.extend_from_slice(&buffer[..count]),
                 _ => return,
             }
         }
-        let header = if heard.starts_with(b"PROXY TCP4 ") { " after PROXY TCP4" } else { "" };
+        let header = if received.starts_with(b"PROXY TCP4 ") { " after PROXY TCP4" } else { "" };
         let _ = peer.stream.write_all(format!("{name}{header}.").as_bytes());
     })
 }
@@ -239,12 +239,12 @@ impl World {
 }
 
 /// The outcome for a client: the backend's answer, or that it was not served.
-fn outcome(who: Who, address: SocketAddr) -> String {
-    match who {
+fn outcome(kind: ClientKind, address: SocketAddr) -> String {
+    match kind {
         Plain => {
             let Ok(mut stream) = dial(address) else { return "refused".into() };
             let _ = stream.write_all(b"hello");
-            told(|buffer| stream.read(buffer))
+            read_reply(|buffer| stream.read(buffer))
         }
         Tls(name, version, shows) => {
             let strange;
@@ -261,7 +261,7 @@ fn outcome(who: Who, address: SocketAddr) -> String {
             match Client::try_connect(address, &trust.config(), name) {
                 Ok(mut client) => {
                     let _ = client.try_send(b"hello");
-                    told(|buffer| client.read(buffer))
+                    read_reply(|buffer| client.read(buffer))
                 }
                 Err(_) => "refused".into(),
             }
@@ -270,16 +270,16 @@ fn outcome(who: Who, address: SocketAddr) -> String {
 }
 
 /// The answer up to its dot. The end of the connection is not awaited: stunnel takes up to a minute for it.
-fn told(mut read: impl FnMut(&mut [u8]) -> io::Result<usize>) -> String {
-    let (mut heard, mut buffer) = (Vec::new(), [0; 512]);
-    while !heard.ends_with(b".") {
+fn read_reply(mut read: impl FnMut(&mut [u8]) -> io::Result<usize>) -> String {
+    let (mut received, mut buffer) = (Vec::new(), [0; 512]);
+    while !received.ends_with(b".") {
         match read(&mut buffer) {
-            Ok(count @ 1..) => heard.extend_from_slice(&buffer[..count]),
+            Ok(count @ 1..) => received.extend_from_slice(&buffer[..count]),
             _ => break,
         }
     }
-    let heard = String::from_utf8_lossy(&heard);
-    heard.strip_suffix('.').map_or_else(|| "refused".to_owned(), str::to_owned)
+    let received = String::from_utf8_lossy(&received);
+    received.strip_suffix('.').map_or_else(|| "refused".to_owned(), str::to_owned)
 }
 
 /// Asks the same of both programs. `first`: what the other one needs to run here; `theirs`: starts it on its file.
@@ -295,12 +295,12 @@ fn compare(cases: &[Case], program: &str, bracketed: bool, (first, theirs): (&st
         let ran = tools::handfast(&["import", program, &ours]);
         assert_eq!(ran.code, Some(0), "{}", ran.all());
         let proxy = Proxy::start(format!("{}\n[admin]\nlisten = \"127.0.0.1:0\"\n", ran.output));
-        for (who, expected) in case.clients {
-            let seen = [outcome(*who, there), outcome(*who, proxy.address())];
+        for (client, expected) in case.clients {
+            let seen = [outcome(*client, there), outcome(*client, proxy.address())];
             assert_eq!(
                 seen,
                 [*expected, *expected],
-                "{who:?}: {program}, then ours\n{}\n{}",
+                "{client:?}: {program}, then ours\n{}\n{}",
                 case.config,
                 ran.output
             );
@@ -356,8 +356,8 @@ fn an_old_file_runs_as_it_is() {
     let odd = world
         .folder
         .write("odd.conf", "[web]\naccept = 127.0.0.1:1\nconnect = 127.0.0.1:1\ncert = gone.pem\n");
-    let said = tools::handfast(&["proxy", "--stunnel", &odd.display().to_string()]).all();
-    assert!(said.contains("odd.conf, as imported:") && !said.contains("odd.conf:"), "{said}");
+    let output = tools::handfast(&["proxy", "--stunnel", &odd.display().to_string()]).all();
+    assert!(output.contains("odd.conf, as imported:") && !output.contains("odd.conf:"), "{output}");
     // Wrong from the start: it does not start.
     let ran = tools::handfast(&["proxy", "--stunnel", &file.display().to_string()]);
     assert_eq!(ran.code, Some(2), "{}", ran.all());

@@ -3,7 +3,7 @@
 
 use std::net::SocketAddr;
 
-use super::proxies_understand_each_others_headers::listens;
+use super::proxies_understand_each_others_headers::wait_until_listening;
 use super::support::certificates::{KeyKind, authority};
 use super::support::folder::Folder;
 use super::support::proxy::Proxy;
@@ -285,7 +285,7 @@ fn case(Case { sections, requests }: &Case) {
     let old = folder.write("old.cfg", written(sections, there, there_plain)).display().to_string();
     let behind = folder.write("servers.cfg", written(SERVERS, there, there_plain)).display().to_string();
     let haproxy = Tool::start("haproxy", &["-db", "-f", &old, "-f", &behind]);
-    listens(&haproxy, servers[0]);
+    wait_until_listening(&haproxy, servers[0]);
     let ours = folder.write("ours.cfg", written(sections, here, here_plain));
     let ran = tools::handfast(&["import", "haproxy", &ours.display().to_string()]);
     let config = ran.output.replace("staff.htpasswd", &format!("{place}staff.htpasswd"));

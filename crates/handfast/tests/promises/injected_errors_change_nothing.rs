@@ -100,8 +100,8 @@ fn a_machine_out_of_descriptors_for_a_while() {
     assert!((5..=10).contains(&injected), "{injected} calls were made to fail");
     let spent = stage.proxy.process().cpu() - cpu;
     assert!(spent < Duration::from_millis(200), "{spent:?} of CPU for eleven connections: it spins");
-    let said = stage.proxy.talk.so_far()[lines..].to_vec();
-    assert!(said.len() <= 4, "once for each thread, and once that it is over: {said:?}");
+    let output = stage.proxy.talk.so_far()[lines..].to_vec();
+    assert!(output.len() <= 4, "once for each thread, and once that it is over: {output:?}");
     let counted =
         stage.proxy.metrics().sum("handfast_accept_errors_total", &[("cause", "out-of-files")]) as usize;
     assert_eq!(counted, injected, "each is counted");

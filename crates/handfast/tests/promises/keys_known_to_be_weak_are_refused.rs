@@ -121,9 +121,10 @@ fn no_client_is_let_in_by_one() {
         {
             let config = Trust::version(version).showing(&with_key(key)).config();
             assert_eq!(alert(&stage, &config), Some(AlertDescription::BadCertificate), "{version:?} {words}");
-            let said = format!("the client's certificate was refused: its key has {words}");
+            let expected = format!("the client's certificate was refused: its key has {words}");
             stage.proxy.record(words, |record| {
-                record.reason() == "handshake/client/client-certificate" && record.detail().starts_with(&said)
+                record.reason() == "handshake/client/client-certificate"
+                    && record.detail().starts_with(&expected)
             });
         }
     }
@@ -162,8 +163,8 @@ fn a_list_is_reloaded_and_no_ticket_gets_around_it() {
     assert!(!stage.proxy.reload());
     let config = Trust::version(Version::Tls13).showing(&identity).config();
     assert_eq!(alert(&stage, &config), Some(AlertDescription::BadCertificate));
-    let said = stage.proxy.status().to_string();
-    assert!(said.contains("line 1: no known key in it; keys of its old version are refused"), "{said}");
+    let output = stage.proxy.status().to_string();
+    assert!(output.contains("line 1: no known key in it; keys of its old version are refused"), "{output}");
 }
 
 #[test]
@@ -174,13 +175,13 @@ fn the_load_tester_refuses_a_server_with_one() {
     let server = Openssl::start(&format!("-www -cert {}", both.display()));
     let load = || Load::at(server.address).with("-c 1 -d 200ms -q");
     let ended = load().file("--ca", &ca).run();
-    let said = "handshake: the server's certificate was refused: its key has the fingerprint of ROCA";
-    assert!(ended.code == Some(1) && ended.talk.contains(said), "{}", ended.all());
+    let expected = "handshake: the server's certificate was refused: its key has the fingerprint of ROCA";
+    assert!(ended.code == Some(1) && ended.talk.contains(expected), "{}", ended.all());
     // Nor is one trusted that is named as a CA.
     let own = folder.write("own.pem", sample!("close-primes-2048.crt"));
     let ended = load().file("--ca", &own).run();
-    let said = "trusted CA 1: its key has two primes that are close together";
-    assert!(ended.code != Some(0) && ended.all().contains(said), "{}", ended.all());
+    let expected = "trusted CA 1: its key has two primes that are close together";
+    assert!(ended.code != Some(0) && ended.all().contains(expected), "{}", ended.all());
 }
 
 #[test]
@@ -196,8 +197,9 @@ fn one_key_for_strangers_is_warned_of() {
     let file = folder.write("handfast.toml", config.to_string()).display().to_string();
     let ran = handfast(&["check", "-c", &file]);
     assert_eq!(ran.code, Some(0), "{}", ran.all());
-    let said = "other.pem: the certificate of b.example.com has the same key as that of a.example.org in ";
-    assert!(ran.talk.contains(said), "{}", ran.all());
+    let expected =
+        "other.pem: the certificate of b.example.com has the same key as that of a.example.org in ";
+    assert!(ran.talk.contains(expected), "{}", ran.all());
 }
 
 #[test]
@@ -228,13 +230,13 @@ fn lists_are_packed_and_a_broken_one_is_named_with_its_line() {
         let file = folder.write("handfast.toml", config.to_string()).display().to_string();
         handfast(&["check", "--explain", "-c", &file]).all()
     };
-    let said = check("packed");
-    assert!(said.contains("is on the list of known keys") && said.contains("packed"), "{said}");
+    let output = check("packed");
+    assert!(output.contains("is on the list of known keys") && output.contains("packed"), "{output}");
     folder.write("wrong.csv", "name,sha256\nx,1234\n");
-    let said = check("wrong.csv");
+    let output = check("wrong.csv");
     assert!(
-        said.contains("wrong.csv: line 2: no known key in it") && said.contains("handfast.toml:"),
-        "{said}"
+        output.contains("wrong.csv: line 2: no known key in it") && output.contains("handfast.toml:"),
+        "{output}"
     );
     let ran = handfast(&["weak-keys", "pack", &path("wrong.csv"), "-o", &path("none")]);
     assert_eq!(ran.code, Some(2), "{}", ran.all());

@@ -76,7 +76,7 @@ fn by_an_upgrade_with_the_configuration_changed_between() {
 }
 
 #[test]
-fn a_reload_does_not_and_says_so() {
+fn a_reload_does_not_and_reports_it() {
     let (folder, backend) = (Folder::new(), Backend::echo());
     for (from, to) in [(0, 1), (1, 0)] {
         let proxy = Proxy::start(config(&folder, &backend).text("process", "private-keys", MODES[from]));

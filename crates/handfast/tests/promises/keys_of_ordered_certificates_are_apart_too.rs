@@ -111,8 +111,8 @@ fn a_name_is_ordered_renewed_reloaded_and_upgraded_without_its_key() {
     let mut proxy = start(&scene, &apart(&scene));
     let first = scene.serves(NAME, Some(NAME), None);
     are_apart(&scene, proxy.process());
-    let said = proxy.talk.so_far().join("\n");
-    assert!(!said.contains("acme.key-folder"), "the sandbox does not reach it: {said}");
+    let output = proxy.talk.so_far().join("\n");
+    assert!(!output.contains("acme.key-folder"), "the sandbox does not reach it: {output}");
     let owners: Vec<_> = files(&keys(&scene)).iter().map(|path| owner(path)).collect();
     assert!(owners.iter().all(|(user, mode)| *user == 0 && mode & 0o077 == 0), "{owners:?}");
 
@@ -209,8 +209,8 @@ fn a_folder_that_others_can_enter_or_a_link_is_refused() {
     assert!(refused(&open).contains("mode 755"), "{}", refused(&open));
     let shared = store.folder("shared");
     mode(&shared, 0o777);
-    let said = refused(&shared.join("keys"));
-    assert!(said.contains("other users than root can change"), "{said}");
+    let output = refused(&shared.join("keys"));
+    assert!(output.contains("other users than root can change"), "{output}");
     let file = store.write("file", "");
     refused(&file);
 }

@@ -25,9 +25,9 @@ fn those_of_services_and_of_names() {
     if !rustix::process::geteuid().is_root() {
         skipped!("only root reads the memory of others");
     }
-    let asks = server(Version::Tls13, true);
+    let settings = server(Version::Tls13, true);
     let backend = Backend::start(move |peer| {
-        let Ok(mut session) = Secured::accept(peer, &asks) else { return };
+        let Ok(mut session) = Secured::accept(peer, &settings) else { return };
         let shown = session.shown();
         session.send(&shown);
         session.close_notify();

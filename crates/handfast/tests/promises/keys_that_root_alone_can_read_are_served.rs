@@ -86,8 +86,8 @@ fn live(folder_mode: u32) {
     mode(&folder.file("certificates"), folder_mode);
     let mut proxy = start(&config);
     is_served(&proxy, localhost());
-    let said = proxy.talk.so_far().join("\n");
-    assert!(!said.contains("cannot read"), "another process reads them: {said}");
+    let output = proxy.talk.so_far().join("\n");
+    assert!(!output.contains("cannot read"), "another process reads them: {output}");
     // Nothing changes, so nothing is read again, however often it is looked at.
     pause(Duration::from_millis(700));
     assert_eq!(proxy.reloads(), (0.0, 0.0), "{}", proxy.talk.so_far().join("\n"));

@@ -125,7 +125,7 @@ fn exit_codes_output_and_input_are_the_commands() {
 }
 
 #[test]
-fn wrong_use_is_told_at_once_and_without_a_lab() {
+fn wrong_use_is_reported_at_once_and_without_a_lab() {
     let ran = lab(&["--rtt", "5", "--loss", "2", "--", "true"]);
     assert_eq!(ran.code, Some(2), "{}", ran.talk);
     assert!(ran.talk.contains("--rtt: ") && ran.talk.contains("--loss: invalid share"), "{}", ran.talk);

@@ -108,7 +108,7 @@ fn every_row_of_the_table_is_exact() {
 }
 
 #[test]
-fn wrong_use_is_told_at_once() {
+fn wrong_use_is_reported_at_once() {
     let ran =
         tools::run(PROGRAM, &["lab", "handshake", "--rtt", "9s", "--runs", "0", "--server", "ngnix"], b"");
     assert_eq!(ran.code, Some(2), "{}", ran.talk);

@@ -60,10 +60,10 @@ fn connections(capture: &Path, port: u16) -> Vec<Seen> {
                     let at = reader.interface_name(frame.interface).unwrap_or_default().to_owned();
                     let back = segment.from.port() == port;
                     let client = if back { segment.to.port() } else { segment.from.port() };
-                    let tells = segment.syn || segment.data > ALERT;
+                    let has_content = segment.syn || segment.data > ALERT;
                     if back || segment.to.port() == port {
                         let moment = frame.at.expect("a packet has its time");
-                        seen.entry((at, client)).or_default().push((moment, back, tells));
+                        seen.entry((at, client)).or_default().push((moment, back, has_content));
                     }
                 }
                 length
@@ -87,14 +87,14 @@ fn connections(capture: &Path, port: u16) -> Vec<Seen> {
 /// Round trips in which the client could not continue without an answer, with the time of each: from the first packet with content that
 /// it sent since the last answer to the first one that came.
 fn round_trips(seen: &Seen) -> Vec<u64> {
-    let mut asked = None;
+    let mut requested = None;
     let mut took = Vec::new();
-    for (at, back, _) in seen.iter().filter(|(_, _, tells)| *tells) {
-        match (back, asked) {
-            (false, None) => asked = Some(*at),
+    for (at, back, _) in seen.iter().filter(|(_, _, has_content)| *has_content) {
+        match (back, requested) {
+            (false, None) => requested = Some(*at),
             (true, Some(begun)) => {
                 took.push(at - begun);
-                asked = None;
+                requested = None;
             }
             _ => {}
         }

@@ -3,7 +3,7 @@
 
 use super::support::delays::{Manners, TlsServer};
 use super::support::load::{Ended, Load};
-use super::support::servers::{Asks, Haproxy, Openssl};
+use super::support::servers::{ClientRequirements, Haproxy, Openssl};
 use super::support::skip::needs;
 
 /// Works that do not wait for an answer.
@@ -26,7 +26,7 @@ fn refused(ended: &Ended) {
 #[test]
 fn haproxy_that_wants_a_certificate() {
     needs!("haproxy");
-    let server = Haproxy::start(Asks { certificate: true, ..Asks::default() });
+    let server = Haproxy::start(ClientRequirements { certificate: true, ..ClientRequirements::default() });
     for words in WITHOUT_AN_ANSWER.into_iter().chain(["", "-n unlimited", "--idle"]) {
         refused(&Load::at(server.address).with("-d 200ms -c 2").with(words).run());
     }
@@ -58,7 +58,7 @@ fn every_refusal_of_a_run_is_a_failure() {
 }
 
 #[test]
-fn a_server_without_tickets_is_asked_for_its_word() {
+fn a_server_without_tickets_is_requested_its_word() {
     let server = TlsServer::start(Manners { without_tickets: true, ..Manners::default() });
     for words in ["--handshake-only", "--handshake-only --close reset"] {
         let ended = Load::at(server.address).with("-d 200ms -c 2").with(words).run_well();

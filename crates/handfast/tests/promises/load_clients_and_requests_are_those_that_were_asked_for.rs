@@ -4,7 +4,7 @@
 use super::support::certificates::authority;
 use super::support::folder::Folder;
 use super::support::load::{Ended, Load};
-use super::support::servers::{Asks, Nginx};
+use super::support::servers::{ClientRequirements, Nginx};
 use super::support::skip::needs;
 
 const NAMES: [&str; 2] = ["a.example", "b.example"];
@@ -15,14 +15,14 @@ fn number<T>(all: &[T], fits: impl Fn(&T) -> bool) -> f64 {
 }
 
 /// A share is exact to within a turn of each thread and what preparing the run took.
-fn share(found: f64, all: f64, wanted: f64, ended: &Ended) {
-    assert!((found - all * wanted).abs() <= 8.0, "{found} of {all}, expected {wanted}: {}", ended.all());
+fn share(found: f64, all: f64, required: f64, ended: &Ended) {
+    assert!((found - all * required).abs() <= 8.0, "{found} of {all}, expected {required}: {}", ended.all());
 }
 
 #[test]
 fn a_mix_has_its_shares_and_each_name_its_certificate() {
     needs!("nginx");
-    let (nginx, folder) = (Nginx::start_for(Asks::default(), &NAMES), Folder::new());
+    let (nginx, folder) = (Nginx::start_for(ClientRequirements::default(), &NAMES), Folder::new());
     let ca = folder.write("ca.pem", &authority().pem);
     let names = folder.write("names", "# names\n1 a.example\n3 b.example\n");
     let load = Load::at(format!("https://{}/", nginx.address))
@@ -55,21 +55,21 @@ fn a_mix_has_its_shares_and_each_name_its_certificate() {
     assert!(agreed.keys().all(|agreed| agreed.starts_with("TLSv1.2 ")), "{agreed:?}");
     assert!(ended.output.contains("Kinds of client"), "{}", ended.all());
 
-    let asked = nginx.asked();
-    let seen = asked.len() as f64;
+    let requested = nginx.requests();
+    let seen = requested.len() as f64;
     // Tickets are fetched by the one that resumes.
     let warm = ended.count("/totals/warm_up_connections") as f64;
-    let old = number(&asked, |[_, version, ..]| version == "TLSv1.2");
+    let old = number(&requested, |[_, version, ..]| version == "TLSv1.2");
     assert!((old - 1.0 - counts(0, "connections") as f64).abs() <= 2.0, "{old} of {seen}: {}", ended.all());
-    let first = number(&asked, |[name, ..]| name == "a.example");
+    let first = number(&requested, |[name, ..]| name == "a.example");
     assert!((first - seen / 4.0).abs() <= 8.0 + warm, "{first} of {seen}: {}", ended.all());
-    assert_eq!(first + number(&asked, |[name, ..]| name == "b.example"), seen, "no other name was sent");
+    assert_eq!(first + number(&requested, |[name, ..]| name == "b.example"), seen, "no other name was sent");
 }
 
 #[test]
 fn requests_have_method_headers_body_and_weight() {
     needs!("nginx");
-    let (nginx, folder) = (Nginx::start_for(Asks::default(), &NAMES), Folder::new());
+    let (nginx, folder) = (Nginx::start_for(ClientRequirements::default(), &NAMES), Folder::new());
     let urls = folder.write("urls", "3 /a\n\nPOST /b\nX-Mark: two\n");
     let report = folder.file("kept.json");
     let target = format!("https://{}/", nginx.address);
@@ -105,14 +105,14 @@ fn requests_have_method_headers_body_and_weight() {
     let repeated = again().word("-H").word("Authorization: Bearer anders").run_well();
     assert_eq!(repeated.text("/requests/1/method"), "POST", "{}", repeated.all());
 
-    let asked = nginx.asked();
-    let puts = number(&asked, |[.., method, path, length, mark]| {
+    let requested = nginx.requests();
+    let puts = number(&requested, |[.., method, path, length, mark]| {
         (method.as_str(), path.as_str(), length.as_str(), mark.as_str()) == ("PUT", "/a", "5", "one")
     });
-    let posts = number(&asked, |[.., method, path, length, mark]| {
+    let posts = number(&requested, |[.., method, path, length, mark]| {
         (method.as_str(), path.as_str(), length.as_str(), mark.as_str()) == ("POST", "/b", "5", "two")
     });
-    assert_eq!(puts + posts, asked.len() as f64, "{:?}", asked.first());
+    assert_eq!(puts + posts, requested.len() as f64, "{:?}", requested.first());
     assert!((posts - puts / 3.0).abs() <= 8.0, "{posts} and {puts}");
 }
 
@@ -124,7 +124,7 @@ fn ended_requests(ended: &Ended) -> u64 {
 #[test]
 fn a_request_that_fails_has_a_row_of_its_own() {
     needs!("nginx");
-    let nginx = Nginx::start_for(Asks::default(), &NAMES);
+    let nginx = Nginx::start_for(ClientRequirements::default(), &NAMES);
     let target = format!("https://{}/", nginx.address);
     let load = |url: &str| {
         let load = Load::at(&target).with("-c 1 --threads 1 -d 300ms --sni a.example -H Host:a.example");

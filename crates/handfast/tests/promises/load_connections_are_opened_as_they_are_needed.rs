@@ -5,18 +5,18 @@ use std::time::Duration;
 
 use super::support::delays::{Manners, TlsServer};
 use super::support::load::Load;
-use super::support::servers::{Asks, Nginx};
+use super::support::servers::{ClientRequirements, Nginx};
 use super::support::skip::needs;
 
 /// The most that pauses of 10 ms, 20 ms … allow each of the generator's threads within a moment, with what was under way
 /// together.
-const FEW: usize = 64;
+const MAX_OPENED_AT_ONCE: usize = 64;
 
 #[test]
 fn an_open_model_needs_few_of_those_it_may_have() {
     needs!("nginx");
     // It has 512, and the load tester may have 1,024.
-    let server = Nginx::start(Asks::default());
+    let server = Nginx::start(ClientRequirements::default());
     let words = "--rate 50 --arrivals fixed -d 500ms";
     let ended = Load::at(format!("https://{}/", server.address)).with(words).run_well();
     let counted = server.counted();
@@ -50,7 +50,7 @@ fn a_target_that_sheds_all_is_asked_less_and_less() {
         let ended = Load::at(server.address).with("-d 1s --timeout 1s").with(words).run();
         assert_eq!((ended.code, ended.verdict()), (Some(3), "errors"), "{words}\n{}", ended.all());
         assert_eq!(ended.count("/totals/transactions"), 0, "{words}\n{}", ended.all());
-        let most = if words == "-c 20" { 20 * 8 } else { FEW };
+        let most = if words == "-c 20" { 20 * 8 } else { MAX_OPENED_AT_ONCE };
         assert!(server.connections() <= most, "{words}: {}\n{}", server.connections(), ended.all());
         if words != "-c 20" {
             assert!(ended.evidence().contains("the target shed "), "{words}\n{}", ended.all());
@@ -70,7 +70,7 @@ fn a_target_that_takes_some_of_them_is_named() {
         "{}",
         ended.all()
     );
-    assert!(server.connections() <= 11 + FEW, "{}\n{}", server.connections(), ended.all());
+    assert!(server.connections() <= 11 + MAX_OPENED_AT_ONCE, "{}\n{}", server.connections(), ended.all());
 }
 
 #[test]
@@ -80,5 +80,5 @@ fn spare_connections_that_are_shed_harm_nobody() {
     let ended = Load::at(server.address).with("-n unlimited --rate 20 -d 1s --threads 1").run_well();
     assert_eq!(ended.count("/totals/failed"), 0, "{}", ended.all());
     assert!(ended.evidence().contains("the target shed "), "{}", ended.all());
-    assert!(server.connections() <= FEW, "{}\n{}", server.connections(), ended.all());
+    assert!(server.connections() <= MAX_OPENED_AT_ONCE, "{}\n{}", server.connections(), ended.all());
 }

@@ -4,20 +4,20 @@
 use super::support::certificates::{KeyKind, authority};
 use super::support::folder::Folder;
 use super::support::load::{Ended, Load};
-use super::support::servers::{Asks, Counted, Haproxy, Nginx, Openssl, Stunnel};
+use super::support::servers::{ClientRequirements, Counted, Haproxy, Nginx, Openssl, Stunnel};
 use super::support::skip::needs;
 
 /// Duration of each run; what counts is that it ends with counts that agree, not how many there are.
 const SHORT: &str = "-d 300ms -c 4";
 
-const OLD: Asks = Asks { old_version: true, certificate: false };
-const NEW: Asks = Asks { old_version: false, certificate: false };
-const MUTUAL: Asks = Asks { old_version: false, certificate: true };
-const OLD_MUTUAL: Asks = Asks { old_version: true, certificate: true };
+const OLD: ClientRequirements = ClientRequirements { old_version: true, certificate: false };
+const NEW: ClientRequirements = ClientRequirements { old_version: false, certificate: false };
+const MUTUAL: ClientRequirements = ClientRequirements { old_version: false, certificate: true };
+const OLD_MUTUAL: ClientRequirements = ClientRequirements { old_version: true, certificate: true };
 
 /// Shows a certificate, if one is asked for.
-fn shown(load: Load, asks: Asks, folder: &Folder) -> Load {
-    if !asks.certificate {
+fn shown(load: Load, required: ClientRequirements, folder: &Folder) -> Load {
+    if !required.certificate {
         return load;
     }
     let identity = authority().identity(&["client"], KeyKind::Ecdsa);
@@ -25,7 +25,7 @@ fn shown(load: Load, asks: Asks, folder: &Folder) -> Load {
 }
 
 /// Nothing failed, and the server counted the same.
-fn agree(ended: &Ended, counted: Counted, asks: Asks) {
+fn agree(ended: &Ended, counted: Counted, required: ClientRequirements) {
     let (all, warm_up) = (ended.count("/totals/connections"), ended.count("/totals/warm_up_connections"));
     assert_eq!(ended.count("/totals/failed"), 0, "{}", ended.all());
     assert!(all > warm_up, "{}", ended.all());
@@ -33,7 +33,7 @@ fn agree(ended: &Ended, counted: Counted, asks: Asks) {
     // Each connection before the run is a whole transaction too.
     let done = ended.count("/totals/exchanges").max(ended.count("/totals/transactions"));
     assert_eq!(counted.requests, done + warm_up, "requests: {counted:?}\n{}", ended.all());
-    if asks.certificate {
+    if required.certificate {
         assert_eq!(
             counted.certified,
             all - counted.resumed.min(all),
@@ -41,7 +41,7 @@ fn agree(ended: &Ended, counted: Counted, asks: Asks) {
             ended.all()
         );
     }
-    let version = if asks.old_version { "TLSv1.2 " } else { "TLSv1.3 " };
+    let version = if required.old_version { "TLSv1.2 " } else { "TLSv1.3 " };
     let agreed = ended.value("/mix/agreed").as_object().expect("a table");
     assert!(agreed.keys().all(|agreed| agreed.starts_with(version)), "{agreed:?}");
 }
@@ -60,12 +60,12 @@ fn all_resumed(ended: &Ended, counted: Counted) {
     assert_eq!(counted.resumed, resumed, "{counted:?}\n{}", ended.all());
 }
 
-fn nginx(asks: Asks, words: &str) -> (Ended, Counted) {
-    let (server, folder) = (Nginx::start(asks), Folder::new());
+fn nginx(required: ClientRequirements, words: &str) -> (Ended, Counted) {
+    let (server, folder) = (Nginx::start(required), Folder::new());
     let load = Load::at(format!("https://{}/", server.address)).with(SHORT).with(words);
-    let ended = shown(load, asks, &folder).run_well();
+    let ended = shown(load, required, &folder).run_well();
     let counted = server.counted();
-    agree(&ended, counted, asks);
+    agree(&ended, counted, required);
     (ended, counted)
 }
 
@@ -81,8 +81,8 @@ fn nginx_counts_kept_connections_and_requests() {
 #[test]
 fn nginx_counts_full_handshakes() {
     needs!("nginx");
-    for asks in [NEW, OLD] {
-        let (ended, counted) = nginx(asks, "-n 1");
+    for required in [NEW, OLD] {
+        let (ended, counted) = nginx(required, "-n 1");
         all_full(&ended, counted);
     }
 }
@@ -90,8 +90,8 @@ fn nginx_counts_full_handshakes() {
 #[test]
 fn nginx_counts_resumed_handshakes() {
     needs!("nginx");
-    for asks in [NEW, OLD] {
-        let (ended, counted) = nginx(asks, "-n 1 --resume 1");
+    for required in [NEW, OLD] {
+        let (ended, counted) = nginx(required, "-n 1 --resume 1");
         all_resumed(&ended, counted);
     }
 }
@@ -110,8 +110,8 @@ fn nginx_sees_half_of_them_resumed() {
 #[test]
 fn nginx_verifies_our_certificate() {
     needs!("nginx");
-    for asks in [MUTUAL, OLD_MUTUAL] {
-        let (ended, counted) = nginx(asks, "-n 1");
+    for required in [MUTUAL, OLD_MUTUAL] {
+        let (ended, counted) = nginx(required, "-n 1");
         all_full(&ended, counted);
     }
 }
@@ -119,12 +119,12 @@ fn nginx_verifies_our_certificate() {
 #[test]
 fn haproxy_counts_connections_and_sessions() {
     needs!("haproxy");
-    for (asks, resumed) in [(NEW, false), (OLD, false), (NEW, true), (OLD, true), (MUTUAL, false)] {
-        let (server, folder) = (Haproxy::start(asks), Folder::new());
+    for (required, resumed) in [(NEW, false), (OLD, false), (NEW, true), (OLD, true), (MUTUAL, false)] {
+        let (server, folder) = (Haproxy::start(required), Folder::new());
         let load = Load::at(server.address).with(SHORT).with(if resumed { "--resume 1" } else { "" });
-        let ended = shown(load, asks, &folder).run_well();
+        let ended = shown(load, required, &folder).run_well();
         let counted = server.counted();
-        agree(&ended, counted, asks);
+        agree(&ended, counted, required);
         if resumed { all_resumed(&ended, counted) } else { all_full(&ended, counted) }
     }
 }
@@ -132,12 +132,12 @@ fn haproxy_counts_connections_and_sessions() {
 #[test]
 fn stunnel_counts_connections_and_sessions() {
     needs!("stunnel4");
-    for (asks, resumed) in [(NEW, false), (OLD, false), (NEW, true), (OLD, true), (MUTUAL, false)] {
-        let (server, folder) = (Stunnel::start(asks), Folder::new());
+    for (required, resumed) in [(NEW, false), (OLD, false), (NEW, true), (OLD, true), (MUTUAL, false)] {
+        let (server, folder) = (Stunnel::start(required), Folder::new());
         let load = Load::at(server.address).with(SHORT).with(if resumed { "--resume 1" } else { "" });
-        let ended = shown(load, asks, &folder).run_well();
+        let ended = shown(load, required, &folder).run_well();
         let counted = server.counted();
-        agree(&ended, counted, asks);
+        agree(&ended, counted, required);
         if resumed { all_resumed(&ended, counted) } else { all_full(&ended, counted) }
     }
 }
@@ -145,13 +145,13 @@ fn stunnel_counts_connections_and_sessions() {
 #[test]
 fn openssl_counts_accepts_and_hits() {
     needs!("openssl");
-    for (asks, resumed) in [(NEW, false), (OLD, false), (NEW, true), (OLD, true)] {
-        let server = Openssl::start(if asks.old_version { "-www -tls1_2" } else { "-www -tls1_3" });
+    for (required, resumed) in [(NEW, false), (OLD, false), (NEW, true), (OLD, true)] {
+        let server = Openssl::start(if required.old_version { "-www -tls1_2" } else { "-www -tls1_3" });
         // It serves one after the other.
         let load = Load::at(format!("https://{}/", server.address)).with("-d 300ms -c 1 -n 1");
         let ended = load.with(if resumed { "--resume 1" } else { "" }).run_well();
         let counted = server.counted();
-        agree(&ended, counted, asks);
+        agree(&ended, counted, required);
         if resumed { all_resumed(&ended, counted) } else { all_full(&ended, counted) }
     }
 }

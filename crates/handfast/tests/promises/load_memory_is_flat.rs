@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::support::deadline::wait_until_seeing;
-use super::support::delays::{Answer, Manners, Request, TlsServer};
+use super::support::delays::{Action, Manners, Request, TlsServer};
 use super::support::load::Load;
 
 /// Bytes of the allocator and the histograms of the first seconds; from the tenth second on a run of any length was seen to stay at 19
@@ -13,7 +13,7 @@ const ALLOWANCE: u64 = 14 << 20;
 #[test]
 fn memory_does_not_grow_with_what_was_done() {
     let every_fiftieth = |request: Request| {
-        if request.number % 50 == 49 { Answer::Reset } else { Answer::After(Duration::ZERO) }
+        if request.number % 50 == 49 { Action::Reset } else { Action::After(Duration::ZERO) }
     };
     let server =
         TlsServer::start(Manners { size: 64, answer: Box::new(every_fiftieth), ..Manners::default() });

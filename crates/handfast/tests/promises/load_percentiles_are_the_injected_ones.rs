@@ -7,7 +7,7 @@
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-use super::support::delays::{Answer, Manners, Request, TlsServer};
+use super::support::delays::{Action, Manners, Request, TlsServer};
 use super::support::load::{Ended, Load};
 
 /// A histogram's precision: three significant digits.
@@ -45,11 +45,11 @@ fn stalling() -> TlsServer {
     let first = OnceLock::<Instant>::new();
     let answer = move |request: Request| {
         if request.number == 0 {
-            return Answer::After(Duration::ZERO);
+            return Action::After(Duration::ZERO);
         }
         let since = request.at.duration_since(*first.get_or_init(|| request.at));
         let stalled = (ms(500)..ms(1500)).contains(&since);
-        Answer::After(if stalled { ms(1500) - since } else { ms(1) })
+        Action::After(if stalled { ms(1500) - since } else { ms(1) })
     };
     TlsServer::start(Manners { answer: Box::new(answer), ..Manners::default() })
 }
@@ -83,7 +83,7 @@ mod timed {
     #[test]
     fn two_slow_ones_of_a_hundred_are_the_last_percentile() {
         let slow = |request: Request| {
-            Answer::After(if request.number % 50 == 49 { ms(200) } else { Duration::ZERO })
+            Action::After(if request.number % 50 == 49 { ms(200) } else { Duration::ZERO })
         };
         let server = TlsServer::start(Manners { answer: Box::new(slow), ..Manners::default() });
         let words = "-c 8 -n unlimited --rate 400 --arrivals fixed -d 1500ms";

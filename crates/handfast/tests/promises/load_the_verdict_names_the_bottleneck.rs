@@ -8,7 +8,7 @@ use rustix::process::Signal;
 use super::support::backend::Backend;
 use super::support::config::Config;
 use super::support::deadline::pause;
-use super::support::delays::{Answer, Manners, Request, TlsServer};
+use super::support::delays::{Action, Manners, Request, TlsServer};
 use super::support::folder::Folder;
 use super::support::load::{Ended, Load};
 use super::support::network::{in_a_network_of_its_own, set_parameter};
@@ -75,7 +75,7 @@ fn a_target_that_takes_less_than_was_offered() {
 #[test]
 fn a_target_that_resets_every_other_one() {
     let every_other = |request: Request| {
-        if request.number % 2 == 1 { Answer::Reset } else { Answer::After(Duration::ZERO) }
+        if request.number % 2 == 1 { Action::Reset } else { Action::After(Duration::ZERO) }
     };
     let server = TlsServer::start(Manners { answer: Box::new(every_other), ..Manners::default() });
     // That a limit was missed says nothing then, and the exit code is not that of a missed one.

@@ -99,7 +99,7 @@ fn names_and_protocols() {
 }
 
 #[test]
-fn certificates_are_verified_when_it_is_asked_for() {
+fn certificates_are_verified_when_it_is_requested() {
     let folder = Folder::new();
     let ca = folder.write("ca.pem", &authority().pem);
     let (ended, _) = run_load(Manners::default(), |load| load.file("--ca", &ca));
@@ -123,8 +123,8 @@ fn certificates_are_verified_when_it_is_asked_for() {
     for (load, why) in refused {
         let ended = load.run();
         assert_eq!(ended.code, Some(1), "{}", ended.all());
-        let said = format!("handshake: the server's certificate was refused: {why}\nhint: ");
-        assert!(ended.talk.contains(&said), "expected {said}: {}", ended.all());
+        let refusal = format!("handshake: the server's certificate was refused: {why}\nhint: ");
+        assert!(ended.talk.contains(&refusal), "expected {refusal}: {}", ended.all());
     }
     assert!(load().run_well().text("/mix/verification").contains("not verified"));
 }
@@ -135,7 +135,7 @@ fn a_certificate_of_ours_is_shown() {
     let identity = authority().identity(&["client"], KeyKind::Ecdsa);
     let (chain, key) =
         (folder.write("chain.pem", &identity.certificate_pem), folder.write("key.pem", &identity.key_pem));
-    let asking = || Manners { asks_for_certificate: true, ..Manners::default() };
+    let asking = || Manners { requests_certificate: true, ..Manners::default() };
     for version in ["1.2", "1.3"] {
         let (_, seen) = run_load(asking(), |load| {
             load.file("--client-certificate", &chain).file("--client-key", &key).with("--tls").word(version)

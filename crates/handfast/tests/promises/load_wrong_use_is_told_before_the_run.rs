@@ -83,7 +83,7 @@ fn source_addresses_that_are_not_ours() {
 }
 
 #[test]
-fn everything_that_is_wrong_is_told_at_once() {
+fn everything_that_is_wrong_is_reported_at_once() {
     let words = "--rate fast --duration 10 --connections 0 --send 5kb --resume 2 --close never --http 2";
     let ended = Load::at("localhost").with(words).run();
     let options =

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use handfast_stats::Histogram;
 use serde_json::Value;
 
-use super::support::fleet::{Ended, Fleet};
+use super::support::load_workers::{Ended, LoadWorkers};
 use super::support::skip::needs;
 
 const NAMES: [&str; 3] = ["north", "south", "west"];
@@ -16,7 +16,7 @@ const EVENLY: [&str; 6] = ["--rate", "300", "--arrivals", "fixed", "--duration",
 #[test]
 fn a_run_on_three_machines_adds_up() {
     needs!("nats-server");
-    let fleet = Fleet::of(&NAMES);
+    let fleet = LoadWorkers::of(&NAMES);
     let ended = fleet.load(3, &EVENLY).ended();
     ended.exits_by_verdict();
     let totals = &ended.report()["totals"];
@@ -76,7 +76,7 @@ fn every_sample_is_there_once(ended: &Ended) {
 #[test]
 fn one_machine_and_many_have_the_same_report() {
     needs!("nats-server");
-    let fleet = Fleet::of(&NAMES[..2]);
+    let fleet = LoadWorkers::of(&NAMES[..2]);
     let words = ["--rate", "60", "--duration", "1s"];
     let (here, many) = (fleet.load_here(&words).ended(), fleet.load(2, &words).ended());
     here.exits_by_verdict();
@@ -88,16 +88,16 @@ fn one_machine_and_many_have_the_same_report() {
 
 /// The paths of all fields. What the kernel counted differs from run to run.
 fn fields(report: &Value) -> BTreeSet<String> {
-    fn walk(value: &Value, path: &str, found: &mut BTreeSet<String>) {
+    fn collect_paths(value: &Value, path: &str, found: &mut BTreeSet<String>) {
         match value {
             Value::Object(map) if path != ".kernel" => {
                 for (name, value) in map {
-                    walk(value, &format!("{path}.{name}"), found);
+                    collect_paths(value, &format!("{path}.{name}"), found);
                 }
             }
             Value::Array(items) => {
                 for item in items {
-                    walk(item, &format!("{path}[]"), found);
+                    collect_paths(item, &format!("{path}[]"), found);
                 }
             }
             _ => {}
@@ -105,6 +105,6 @@ fn fields(report: &Value) -> BTreeSet<String> {
         found.insert(path.to_owned());
     }
     let mut found = BTreeSet::new();
-    walk(report, "", &mut found);
+    collect_paths(report, "", &mut found);
     found
 }

@@ -281,7 +281,7 @@ fn a_reload_of_a_damaged_file_shows_it_nowhere() {
     folder.write("handfast.toml", format!("{SERVICE}password = \"{MARKER}\"\n{MARKER}\n"));
     assert_silent("answer to a reload of the configuration", &post(admin, "/reload", "").body);
     assert_silent("status", &get(admin, "/status.json", "*/*").body);
-    let said = [proxy.talk.so_far(), proxy.output.so_far()].concat().join("\n");
-    assert!(said.contains("is cut short"), "the log names the faults: {said}");
-    assert_silent("log", &said);
+    let output = [proxy.talk.so_far(), proxy.output.so_far()].concat().join("\n");
+    assert!(output.contains("is cut short"), "the log names the faults: {output}");
+    assert_silent("log", &output);
 }

@@ -13,7 +13,7 @@ use super::support::skip::skipped;
 use super::support::tools::{self, Ran, Tool};
 use super::support::*;
 
-fn ask(verb: &str, proxy: &Proxy) -> Ran {
+fn run_verb(verb: &str, proxy: &Proxy) -> Ran {
     tools::handfast(&[verb, &proxy.admin().to_string()])
 }
 
@@ -22,11 +22,11 @@ fn a_reload_says_what_came_of_it() {
     let (folder, backend) = (Folder::new(), Backend::echo());
     let config = Config::to(&folder, backend.address);
     let proxy = Proxy::start(config.clone());
-    let good = ask("reload", &proxy);
+    let good = run_verb("reload", &proxy);
     assert_eq!(good.code, Some(0), "{}", good.all());
     assert!(good.output.contains("generation 2"), "{}", good.all());
     proxy.rewrite(config.text("service", "certificate", "/none/web.pem"));
-    let bad = ask("reload", &proxy);
+    let bad = run_verb("reload", &proxy);
     assert_eq!(bad.code, Some(1), "{}", bad.all());
     assert!(bad.talk.contains("/none/web.pem"), "{}", bad.all());
 }
@@ -54,7 +54,7 @@ fn the_access_log_is_opened_again() {
     let log = folder.file("access.log");
     let proxy = Proxy::start(Config::to(&folder, backend.address).text("access-log", "to", log.display()));
     fs::rename(&log, folder.file("access.log.1")).expect("it is there");
-    assert_eq!(ask("reopen", &proxy).code, Some(0));
+    assert_eq!(run_verb("reopen", &proxy).code, Some(0));
     wait_until("the log to be made again", || log.exists().then_some(()));
 }
 
@@ -65,17 +65,17 @@ fn a_drain_returns_at_once_and_a_stop_waits_for_the_end() {
         let mut proxy = Proxy::start(Config::to(&folder, backend.address));
         let mut tunnel = Client::connect(proxy.address(), &Trust::version(Version::Tls13).config());
         tunnel.echo(b"before");
-        let mut asked = Some(Tool::start(PROGRAM, &[verb, &proxy.admin().to_string()]));
+        let mut running = Some(Tool::start(PROGRAM, &[verb, &proxy.admin().to_string()]));
         let is_draining = || (http::get(proxy.admin(), "/ready", "*/*").status == 503).then_some(());
         wait_until("the proxy to drain", is_draining);
-        let drained = asked.take_if(|_| verb == "drain").map(Tool::ended);
+        let drained = running.take_if(|_| verb == "drain").map(Tool::ended);
         tunnel.echo(b"it lives on");
         assert!(proxy.lives());
         tunnel.finish();
         if let Some(ran) = drained {
             assert_eq!(ran.code, Some(0), "{}", ran.all());
         }
-        if let Some(stopping) = asked {
+        if let Some(stopping) = running {
             stopping.output.containing("stopped");
             let ran = stopping.ended();
             assert_eq!(ran.code, Some(0), "{}", ran.all());
@@ -122,7 +122,7 @@ fn every_command_finds_a_proxy_at_the_usual_address() {
     let (folder, backend) = (Folder::new(), Backend::echo());
     let proxy = Proxy::start(Config::to(&folder, backend.address).text("admin", "listen", "127.0.0.1:7643"));
     let none = "none\n  hint: write [fleet]";
-    for (words, code, says) in [
+    for (words, code, expected) in [
         (&["reload"][..], 0, "generation 2"),
         (&["top", "--once"], 0, "generation 2"),
         (&["reopen"], 0, "opened again"),
@@ -132,7 +132,7 @@ fn every_command_finds_a_proxy_at_the_usual_address() {
     ] {
         let ran = tools::handfast(words);
         assert!(
-            ran.code == Some(code) && ran.all().contains(says),
+            ran.code == Some(code) && ran.all().contains(expected),
             "{words:?}: {:?} {}",
             ran.code,
             ran.all()

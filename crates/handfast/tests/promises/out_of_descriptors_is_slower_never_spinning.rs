@@ -101,8 +101,8 @@ mod timed {
         is_calm(&stage.proxy);
         assert_eq!(http::get(stage.proxy.admin(), "/live", "*/*").status, 200);
         standing.echo(b"what stands goes on");
-        let said = stage.proxy.talk.so_far().iter().filter(|line| line.contains("out-of-files")).count();
-        assert!((1..=4).contains(&said), "said {said} times");
+        let count = stage.proxy.talk.so_far().iter().filter(|line| line.contains("out-of-files")).count();
+        assert!((1..=4).contains(&count), "said {count} times");
         drop(crowd);
         let start = Instant::now();
         let mut fresh = stage.client(&config);

@@ -59,8 +59,12 @@ fn a_search_finds_them_in_the_key_process_alone() {
                 offered,
             ];
             let ran = tools::run("openssl", &arguments, b"");
-            let said = format!("Peer signature type: {signature}");
-            assert!(ran.output.contains(&said) && ran.output.contains("Verification: OK"), "{}", ran.all());
+            let signature_line = format!("Peer signature type: {signature}");
+            assert!(
+                ran.output.contains(&signature_line) && ran.output.contains("Verification: OK"),
+                "{}",
+                ran.all()
+            );
         }
     }
     let (supervisor, keys) = both(proxy.process());
@@ -85,7 +89,7 @@ fn a_search_finds_them_in_the_key_process_alone() {
 }
 
 #[test]
-fn the_key_process_is_in_a_sandbox_and_the_mode_is_told() {
+fn the_key_process_is_in_a_sandbox_and_the_mode_is_reported() {
     let (folder, backend) = (Folder::new(), Backend::echo());
     let proxy = start(&folder, &backend);
     is_served(&proxy);
@@ -287,17 +291,17 @@ fn it_is_kept_from_swap_or_says_that_it_is_not() {
         let status = fs::read_to_string(format!("/proc/{}/status", keys.0)).expect("it lives");
         let locked =
             status.lines().find_map(|line| line.strip_prefix("VmLck:")).expect("the kernel reports it");
-        let said =
+        let expected =
             "the key process is not allowed to lock its memory, so private keys may be written to swap";
         assert_eq!(locked.trim() != "0 kB", is_free, "{locked}");
         if is_free {
-            assert!(!proxy.talk.so_far().iter().any(|line| line.contains(said)));
+            assert!(!proxy.talk.so_far().iter().any(|line| line.contains(expected)));
         } else {
-            proxy.talk.containing(said);
+            proxy.talk.containing(expected);
             // Once, however often it is started again.
             keys.signal(Signal::KILL);
             proxy.talk.containing("the key process signs again, after");
-            assert_eq!(proxy.talk.so_far().iter().filter(|line| line.contains(said)).count(), 1);
+            assert_eq!(proxy.talk.so_far().iter().filter(|line| line.contains(expected)).count(), 1);
         }
         is_served(&proxy);
     }

@@ -73,7 +73,7 @@ fn a_capture_shows_what_its_connections_took_wherever_it_was_made() {
 }
 
 #[test]
-fn what_is_no_capture_or_not_all_of_one_is_said() {
+fn what_is_no_capture_or_not_all_of_one_is_reported() {
     let folder = Folder::new();
     let text = folder.write("text", "no capture").display().to_string();
     let ran = tools::handfast(&["probe", "--from-pcap", &text]);
@@ -139,7 +139,7 @@ fn its_own_capture_opens_decrypted() {
 }
 
 #[test]
-fn who_may_not_capture_is_told_what_is_missing() {
+fn a_user_without_the_right_to_capture_gets_the_missing_permission() {
     needs!("setpriv");
     let folder = Folder::new();
     let file = folder.file("a.pcapng").display().to_string();

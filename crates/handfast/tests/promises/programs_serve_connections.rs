@@ -56,7 +56,7 @@ fn each_connection_has_its_own() {
 }
 
 #[test]
-fn it_is_told_whose_certificate_the_client_has() {
+fn it_receives_the_clients_certificate() {
     let folder = Folder::new();
     let ca = folder.write("ca.pem", &authority().pem);
     let config = Config::to(&folder, "replaced:1")
@@ -66,8 +66,8 @@ fn it_is_told_whose_certificate_the_client_has() {
     let shown = authority().identity_called("Ada", None);
     let trust = Trust::version(Version::Tls13).showing(&shown).config();
     let ending = Client::connect(proxy.address(), &trust).read_to_end();
-    let said = String::from_utf8_lossy(&ending.bytes).into_owned();
-    assert!(said.starts_with("/CN=Ada by /") && ending.is_clean(), "{said:?} {ending:?}");
+    let output = String::from_utf8_lossy(&ending.bytes).into_owned();
+    assert!(output.starts_with("/CN=Ada by /") && ending.is_clean(), "{output:?} {ending:?}");
 }
 
 #[test]
@@ -82,10 +82,10 @@ fn one_that_cannot_be_started_aborts_the_connection() {
     let proxy = Proxy::start(config);
     let ending = client(&proxy).read_to_end();
     assert!(ending.bytes.is_empty() && ending.is_abort(), "{ending:?}");
-    let said = proxy.talk.containing("serve a connection");
+    let message = proxy.talk.containing("serve a connection");
     assert!(
-        said.contains("program: serve a connection: Permission denied") && said.contains("error"),
-        "{said}"
+        message.contains("program: serve a connection: Permission denied") && message.contains("error"),
+        "{message}"
     );
     let reason = proxy.record("of the client", |_| true).reason();
     assert!(reason.contains("backend"), "{reason}");
@@ -99,8 +99,8 @@ fn a_reload_cannot_add_one() {
     let proxy = Proxy::start(shell(config.clone(), "echo one"));
     proxy.rewrite(shell(config.clone(), "echo two"));
     assert!(!proxy.reload());
-    let said = proxy.talk.containing("only a start can add programs");
-    assert!(said.contains("service web: the program /bin/sh -c echo two is new"), "{said}");
+    let message = proxy.talk.containing("only a start can add programs");
+    assert!(message.contains("service web: the program /bin/sh -c echo two is new"), "{message}");
     assert_eq!(client(&proxy).read_to_end().bytes, b"one\n");
     // The same one, with something else.
     proxy.rewrite(shell(config, "echo one").set("service", "max-connections", 7));
@@ -128,8 +128,8 @@ fn a_starter_that_ends_is_started_again() {
         assert_ne!(next, starter);
         starter = next;
     }
-    let said = proxy.talk.containing("the process that starts programs has ended");
-    assert!(said.contains("signal: 9") && said.contains("is started again"), "{said}");
+    let message = proxy.talk.containing("the process that starts programs has ended");
+    assert!(message.contains("signal: 9") && message.contains("is started again"), "{message}");
 }
 
 /// A program that is the only client of a service.

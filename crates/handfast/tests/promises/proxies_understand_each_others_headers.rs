@@ -26,7 +26,7 @@ fn ours() -> Stage {
 }
 
 /// Waits for a listener. This connection is not one of the clients: it sends nothing.
-pub(super) fn listens(tool: &Tool, address: SocketAddr) {
+pub(super) fn wait_until_listening(tool: &Tool, address: SocketAddr) {
     wait_until_seeing(
         "it to listen",
         || dial(address).ok().map(drop),
@@ -41,7 +41,7 @@ pub(super) fn haproxy(folder: &Folder, address: SocketAddr, sections: &str) -> T
     );
     let config = folder.write("haproxy.cfg", config).display().to_string();
     let tool = Tool::start("haproxy", &["-db", "-f", &config]);
-    listens(&tool, address);
+    wait_until_listening(&tool, address);
     tool
 }
 
@@ -85,7 +85,7 @@ fn haproxy_sends_both_versions_to_us() {
 
 /// HAProxy ends the client's TLS and speaks its own to us: what it says of the client's is in the header.
 #[test]
-fn haproxy_tells_us_of_tls() {
+fn haproxy_reports_tls() {
     needs!("haproxy");
     let (stage, folder, address) = (ours(), Folder::new(), address_of_ones_own());
     let pem = folder.write("both.pem", localhost().combined());
@@ -125,11 +125,11 @@ fn haproxy_understands_ours() {
         let own = client.stream.local_addr().expect("it is bound").to_string();
         drop(client);
         let record = stage.proxy.record(&own, |record| record.text("client") == own);
-        let told = match form {
+        let received = match form {
             "v1" => " ".to_owned(),
             _ => format!("localhost {}", record.text("unique_id")),
         };
-        let expected = format!("{own} {} {told};", stage.proxy.address());
+        let expected = format!("{own} {} {received};", stage.proxy.address());
         assert!(answer.contains(&expected), "{form}: {expected:?} is not in\n{answer}");
     }
 }
@@ -152,7 +152,7 @@ pub(super) fn nginx(folder: &Folder, address: SocketAddr, config: &str) -> Tool 
     let config = format!("daemon off;\nmaster_process off;\npid {place}/pid;\nerror_log stderr;\n{config}");
     let config = folder.write("nginx.conf", config).display().to_string();
     let tool = Tool::start("nginx", &["-p", &place, "-c", &config, "-e", "stderr"]);
-    listens(&tool, address);
+    wait_until_listening(&tool, address);
     tool
 }
 
@@ -218,7 +218,7 @@ fn noting() -> (Backend, Receiver<Vec<u8>>) {
 #[test]
 fn a_header_with_a_certificate_is_understood_too() {
     needs!("haproxy");
-    for asked in ["cn", "der"] {
+    for form in ["cn", "der"] {
         let (folder, address) = (Folder::new(), address_of_ones_own());
         let sections = format!(
             "frontend front\n    mode http\n    bind {address} accept-proxy\n    http-request return status 200 \
@@ -231,7 +231,7 @@ fn a_header_with_a_certificate_is_understood_too() {
                 .text("service.client-certificates", "mode", "require")
                 .text("service.client-certificates", "ca", ca.display())
                 .text(SECTION, "send", "v2")
-                .text(SECTION, "client-certificate", asked)
+                .text(SECTION, "client-certificate", form)
         });
         // Some CAs write long ones.
         let names: Vec<String> = (0..150).map(|number| format!("name-{number}.client.example")).collect();
@@ -246,7 +246,7 @@ fn a_header_with_a_certificate_is_understood_too() {
         drop(client);
         let record = stage.proxy.record(&own, |record| record.text("client") == own);
         let expected = format!("{own} localhost {};", record.text("unique_id"));
-        assert!(answer.contains(&expected), "{asked}: {expected:?} is not in\n{answer}");
+        assert!(answer.contains(&expected), "{form}: {expected:?} is not in\n{answer}");
     }
 }
 
@@ -289,12 +289,12 @@ fn hitch_writes_what_we_understand() {
     );
     let config = folder.write("hitch.conf", config).display().to_string();
     let tool = Tool::start("hitch", &[&format!("--config={config}")]);
-    listens(&tool, address);
+    wait_until_listening(&tool, address);
     let (own, sent) = marked(address, &first);
-    let told = header(&sent);
-    assert_eq!((told.version, told.tcp().map(|ends| ends.0)), (Form::V2, Some(own)));
-    assert_eq!(told.authority(), Some("localhost"));
-    let tls = told.tls().expect("it tells of TLS");
+    let received = header(&sent);
+    assert_eq!((received.version, received.tcp().map(|ends| ends.0)), (Form::V2, Some(own)));
+    assert_eq!(received.authority(), Some("localhost"));
+    let tls = received.tls().expect("it tells of TLS");
     assert_eq!(tls.client & Tls::USED, Tls::USED);
     assert!(tls.values().any(|tlv| tlv.number == tlv::SSL_VERSION && tlv.value == b"TLSv1.3"));
     replayed(&sent, own);
@@ -313,10 +313,10 @@ fn stunnel_writes_what_we_understand() {
     );
     let config = folder.write("stunnel.conf", config).display().to_string();
     let tool = Tool::start("stunnel4", &[&config]);
-    listens(&tool, address);
+    wait_until_listening(&tool, address);
     let (own, sent) = marked(address, &first);
-    let told = header(&sent);
-    assert_eq!((told.version, told.tcp().map(|ends| ends.0)), (Form::V1, Some(own)));
+    let received = header(&sent);
+    assert_eq!((received.version, received.tcp().map(|ends| ends.0)), (Form::V1, Some(own)));
     replayed(&sent, own);
 }
 

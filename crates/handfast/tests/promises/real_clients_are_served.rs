@@ -124,10 +124,10 @@ fn python() {
     needs!("python3");
     let stage = Stage::echo();
     let (ca, port) = (ca_file(&stage), stage.proxy.address().port().to_string());
-    for (version, says) in [("TLSv1_2", "TLSv1.2"), ("TLSv1_3", "TLSv1.3")] {
+    for (version, expected) in [("TLSv1_2", "TLSv1.2"), ("TLSv1_3", "TLSv1.3")] {
         let ran = tools::run("python3", &["-c", PYTHON, &port, &ca, version], b"");
         assert_eq!(ran.code, Some(0), "{ran:?}");
-        assert_eq!(ran.output, format!("{says} sent by python\nclosed cleanly\n"));
+        assert_eq!(ran.output, format!("{expected} sent by python\nclosed cleanly\n"));
     }
     stage.is_quiet();
 }

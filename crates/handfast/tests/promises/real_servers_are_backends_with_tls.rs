@@ -7,7 +7,7 @@ use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr};
 use std::path::PathBuf;
 
-use super::proxies_understand_each_others_headers::{NGINX_STREAM, haproxy, listens, nginx};
+use super::proxies_understand_each_others_headers::{NGINX_STREAM, haproxy, nginx, wait_until_listening};
 use super::support::certificates::{KeyKind, localhost};
 use super::support::client::dial;
 use super::support::folder::Folder;
@@ -59,7 +59,7 @@ struct Lacks {
 }
 
 /// Plain clients of ours, to a server as the backend.
-fn is_a_backend(who: &str, lacks: Lacks, start: impl Fn(&Parts) -> Tool) {
+fn is_a_backend(server: &str, lacks: Lacks, start: impl Fn(&Parts) -> Tool) {
     for version in Version::BOTH {
         let parts = Parts::new(version);
         let _server = start(&parts);
@@ -82,12 +82,12 @@ fn is_a_backend(who: &str, lacks: Lacks, start: impl Fn(&Parts) -> Tool) {
             let tls = record.value("backend_tls");
             let seen = (&tls["version"], tls["resumed"].as_bool(), tls["alpn"].as_str());
             let protocol = (!lacks.protocol).then_some(PROTOCOL);
-            assert_eq!(seen, (&parts.version().into(), Some(resumed), protocol), "{who} {record:?}");
-            assert!(record.reason().ends_with("/finished"), "{who} {version:?}: {record:?}");
-            let told = record.detail().contains("without close_notify");
-            assert_eq!(told, lacks.close_notify, "{who} {version:?}: {record:?}");
+            assert_eq!(seen, (&parts.version().into(), Some(resumed), protocol), "{server} {record:?}");
+            assert!(record.reason().ends_with("/finished"), "{server} {version:?}: {record:?}");
+            let is_reported = record.detail().contains("without close_notify");
+            assert_eq!(is_reported, lacks.close_notify, "{server} {version:?}: {record:?}");
             let carried = (record.number("bytes_to_backend"), record.number("bytes_to_client"));
-            assert_eq!(carried, (BULK as u64, BULK as u64), "{who} {version:?}: {record:?}");
+            assert_eq!(carried, (BULK as u64, BULK as u64), "{server} {version:?}: {record:?}");
         }
         let mut back = Vec::new();
         // Notified by an alert, by a reset that overtakes it, or (nginx) by a clean close right after the handshake.
@@ -96,7 +96,7 @@ fn is_a_backend(who: &str, lacks: Lacks, start: impl Fn(&Parts) -> Tool) {
             client.shutdown(Shutdown::Write)?;
             client.read_to_end(&mut back)
         });
-        assert!(back.is_empty(), "{who} wants a certificate");
+        assert!(back.is_empty(), "{server} wants a certificate");
     }
 }
 
@@ -171,7 +171,7 @@ fn behind_stunnel() {
         );
         let config = parts.folder.write("stunnel.conf", config).display().to_string();
         let tool = Tool::start("stunnel4", &[&config]);
-        listens(&tool, parts.address);
+        wait_until_listening(&tool, parts.address);
         tool
     });
 }
@@ -198,7 +198,7 @@ fn behind_hitch() {
         );
         let config = parts.folder.write("hitch.conf", config).display().to_string();
         let tool = Tool::start("hitch", &[&format!("--config={config}")]);
-        listens(&tool, parts.address);
+        wait_until_listening(&tool, parts.address);
         tool
     });
 }

@@ -94,11 +94,11 @@ fn interim_responses_have_a_bound() {
 /// One that is busy says that its response is the last one.
 #[test]
 fn the_request_under_way_of_a_removed_service_is_the_last_one() {
-    let (asked, continues) = (Arc::<AtomicBool>::default(), Arc::<AtomicBool>::default());
-    let (tells, waits) = (Arc::clone(&asked), Arc::clone(&continues));
+    let (requested, continues) = (Arc::<AtomicBool>::default(), Arc::<AtomicBool>::default());
+    let (has_request, waits) = (Arc::clone(&requested), Arc::clone(&continues));
     let stage = in_http_mode(Backend::start(move |peer| {
         if peer.head().is_some() {
-            tells.store(true, Ordering::SeqCst);
+            has_request.store(true, Ordering::SeqCst);
             wait_until("the reload", || waits.load(Ordering::SeqCst).then_some(()));
             peer.send(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
             peer.read_to_end();
@@ -106,7 +106,7 @@ fn the_request_under_way_of_a_removed_service_is_the_last_one() {
     }));
     let mut busy = stage.any_client();
     busy.send(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n");
-    wait_until("the request at the backend", || asked.load(Ordering::SeqCst).then_some(()));
+    wait_until("the request at the backend", || requested.load(Ordering::SeqCst).then_some(()));
     let other = Backend::echo();
     let without = Config::empty().set("process", "threads", 1).service("other", other.address);
     stage.proxy.rewrite(without.certificate(&stage.folder.file("web.pem")));

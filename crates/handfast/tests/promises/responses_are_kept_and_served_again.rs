@@ -67,13 +67,13 @@ fn start(text: &str) -> Proxy {
     proxy
 }
 
-fn get(proxy: &Proxy, path: &str, fields: &str) -> http::Answer {
+fn get(proxy: &Proxy, path: &str, fields: &str) -> http::Response {
     let request = format!("GET {path} HTTP/1.1\r\nHost: www.example\r\nConnection: close\r\n{fields}\r\n");
     http::parse(&http::exchange(proxy.address(), &request)).expect("an answer")
 }
 
 /// The parameter of `Cache-Status` behind the name.
-fn status(answer: &http::Answer) -> &str {
+fn status(answer: &http::Response) -> &str {
     let line = answer.head.lines().find_map(|line| line.strip_prefix("cache-status: handfast; "));
     line.unwrap_or_default().split(';').next().unwrap_or_default()
 }
@@ -138,7 +138,7 @@ fn by_what_their_origin_says() {
         get(&proxy, path, fields);
         count(&seen) - before
     };
-    for (path, fields, asked) in [
+    for (path, fields, requested) in [
         ("/fresh", "", 1),
         ("/private", "", 2),
         ("/cookie", "", 2),
@@ -155,7 +155,7 @@ fn by_what_their_origin_says() {
         ("/varied", "X-Kind: two\r\n", 1),
         ("/varied", "X-Kind: one\r\n", 0),
     ] {
-        assert_eq!(answers(path, fields), asked, "{path} {fields}");
+        assert_eq!(answers(path, fields), requested, "{path} {fields}");
     }
     let answer = get(&proxy, "/fresh", "Range: bytes=0-0\r\n");
     assert_eq!((answer.status, answer.body.len()), (206, 1));
@@ -385,7 +385,7 @@ fn until_an_operator_removes_them() {
         let kept = || proxy.metrics().sum("handfast_cache_objects", &[]);
         wait_until("them to be kept", || (kept() == 3.0).then_some(()));
     };
-    let asked = |path: &str| {
+    let requests_of = |path: &str| {
         let before = count(&seen);
         get(&proxy, path, "");
         count(&seen) - before
@@ -402,7 +402,7 @@ fn until_an_operator_removes_them() {
         fill();
         let ran = ask(words);
         assert_eq!(ran.code, Some(0), "{}", ran.all());
-        assert_eq!((asked(gone), asked(stays)), (1, 0), "{words:?}: {}", ran.all());
+        assert_eq!((requests_of(gone), requests_of(stays)), (1, 0), "{words:?}: {}", ran.all());
     }
     assert_eq!(ask(&["purge", "--tag", "none"]).output, "0 objects removed\n");
     let wrong = ask(&["purge", "--tag", "x", "--service", "other"]);

@@ -35,11 +35,11 @@ fn request(line: &str, client: &str) -> String {
     format!("{line} HTTP/1.1\r\nHost: www.example\r\nX-Forwarded-For: {client}\r\nConnection: close\r\n\r\n")
 }
 
-fn exchange(proxy: &Proxy, line: &str, client: &str) -> http::Answer {
+fn exchange(proxy: &Proxy, line: &str, client: &str) -> http::Response {
     http::parse(&http::exchange(proxy.address(), &request(line, client))).expect("an answer")
 }
 
-fn is_hit(answer: &http::Answer) -> bool {
+fn is_hit(answer: &http::Response) -> bool {
     answer.head.contains("\r\ncache-status: handfast; hit;")
 }
 
@@ -145,7 +145,7 @@ fn certificate_name(peer: &mut Peer) -> Option<String> {
 /// A backend may answer by the header, which no field of the request shows.
 #[test]
 fn whatever_a_proxy_header_says_of_them() {
-    for said in ["cn", "der"] {
+    for form in ["cn", "der"] {
         let folder = Folder::new();
         let backend = Backend::start(|peer| {
             let name = certificate_name(peer).unwrap_or_else(|| "no one".to_owned());
@@ -164,21 +164,21 @@ fn whatever_a_proxy_header_says_of_them() {
             // A connection with such a header is of one client.
             .set("service.http", "pool", 0)
             .text("service.proxy-protocol", "send", "v2")
-            .text("service.proxy-protocol", "client-certificate", said)
+            .text("service.proxy-protocol", "client-certificate", form)
             .text("service.client-certificates", "mode", "request")
             .text("service.client-certificates", "ca", ca.display());
         let cache = folder.file("cache");
         let proxy =
             start(&format!("{config}[service.cache]\nfolder = \"{}\"\nsize = \"64MiB\"\n", cache.display()));
         let [alice, bob] = ["alice", "bob"].map(|name| authority().identity_called(name, None));
-        let known = |who| Trust::version(Version::Tls13).showing(who).config();
+        let known = |identity| Trust::version(Version::Tls13).showing(identity).config();
         for (config, name) in [
             (known(&alice), "alice"),
             (known(&bob), "bob"),
             (Trust::version(Version::Tls13).config(), "no one"),
             (known(&alice), "alice"),
         ] {
-            assert_eq!(fetch(&proxy, &config, "/a"), name, "{said}");
+            assert_eq!(fetch(&proxy, &config, "/a"), name, "{form}");
         }
     }
 }

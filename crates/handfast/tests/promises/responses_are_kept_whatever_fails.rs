@@ -25,17 +25,17 @@ fn content(path: &str) -> Vec<u8> {
 
 /// Answers each request with the content of its path, in pieces; and the number of requests.
 fn origin() -> (Backend, Arc<Mutex<usize>>) {
-    let asked = Arc::new(Mutex::new(0));
-    let noted = Arc::clone(&asked);
+    let requested = Arc::new(Mutex::new(0));
+    let noted = Arc::clone(&requested);
     let backend = cached::origin(move |peer, path| {
         *noted.lock().expect("no one panics") += 1;
         peer.send(cached::head(SIZE).as_bytes());
         content(path).chunks(50_000).for_each(|piece| peer.send(piece));
     });
-    (backend, asked)
+    (backend, requested)
 }
 
-fn ask(proxy: &Proxy, path: &str) -> TcpStream {
+fn send_request(proxy: &Proxy, path: &str) -> TcpStream {
     let mut stream = dial(proxy.address()).expect("it listens");
     let request = format!("GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
     std::io::Write::write_all(&mut stream, request.as_bytes()).expect("it reads");
@@ -45,7 +45,7 @@ fn ask(proxy: &Proxy, path: &str) -> TcpStream {
 /// An answer, if it is whole: whether it came from the cache, and its content.
 fn whole(proxy: &Proxy, path: &str) -> Option<(bool, Vec<u8>)> {
     let mut answer = Vec::new();
-    ask(proxy, path).read_to_end(&mut answer).ok()?;
+    send_request(proxy, path).read_to_end(&mut answer).ok()?;
     let end = answer.windows(4).position(|part| part == b"\r\n\r\n")? + 4;
     let head = String::from_utf8_lossy(&answer[..end]).into_owned();
     let body = answer[end..].to_vec();
@@ -56,7 +56,7 @@ fn whole(proxy: &Proxy, path: &str) -> Option<(bool, Vec<u8>)> {
 #[test]
 fn over_an_upgrade() {
     let folder = Folder::new();
-    let (backend, asked) = origin();
+    let (backend, requested) = origin();
     let mut proxy = cached::start(&config(&folder, &backend));
     assert_eq!(whole(&proxy, "/a"), Some((false, content("/a"))));
     assert_eq!(whole(&proxy, "/a"), Some((true, content("/a"))));
@@ -66,9 +66,9 @@ fn over_an_upgrade() {
     wait_until("the new process to have what was kept", || {
         matches!(whole(&proxy, "/a"), Some((true, body)) if body == content("/a")).then_some(())
     });
-    let before = *asked.lock().expect("no one panics");
+    let before = *requested.lock().expect("no one panics");
     assert_eq!(whole(&proxy, "/a"), Some((true, content("/a"))));
-    assert_eq!(*asked.lock().expect("no one panics"), before);
+    assert_eq!(*requested.lock().expect("no one panics"), before);
     drop(successor);
 }
 
@@ -83,7 +83,7 @@ fn a_kill_at_any_moment() {
         let mut proxy = cached::start(&text);
         let path = format!("/{number}");
         let mut part = vec![0; moment];
-        ask(&proxy, &path).read_exact(&mut part).expect("it serves until then");
+        send_request(&proxy, &path).read_exact(&mut part).expect("it serves until then");
         proxy.signal(Signal::KILL);
         proxy.ended();
     }

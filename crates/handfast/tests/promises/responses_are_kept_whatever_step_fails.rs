@@ -89,7 +89,7 @@ impl Scene {
             received.fetch_add(count, Ordering::SeqCst);
         }
         received.store(usize::MAX, Ordering::SeqCst);
-        let http::Answer { status, head, body } = http::parse(&String::from_utf8(answer).expect("text"))?;
+        let http::Response { status, head, body } = http::parse(&String::from_utf8(answer).expect("text"))?;
         assert!(status == 200 && head.contains(&format!("content-length: {SIZE}")), "{head}");
         let versions = self.exchange.versions.lock().expect("no one panics")[path];
         let version = (1..=versions).find(|version| content(path, *version).starts_with(&body));

@@ -26,7 +26,7 @@ const USER: &str = "nobody";
 const USER_ID: u32 = 65_534;
 
 /// An attacker in the place of the running process.
-struct Answerer {
+struct Impostor {
     listener: UnixListener,
     /// Script that the attacker wants root to execute.
     script: PathBuf,
@@ -34,7 +34,7 @@ struct Answerer {
     mark: PathBuf,
 }
 
-impl Answerer {
+impl Impostor {
     fn new(folder: &Folder) -> Self {
         let listener = UnixListener::bind(folder.file("upgrade.sock")).expect("the path is free");
         set_socket_timeout(&listener, Timeout::Recv, Some(DEADLINE)).expect("it is a socket");
@@ -53,7 +53,7 @@ impl Answerer {
     }
 
     /// Wants its script to be executed, with a file of the kernel for its errors.
-    fn wants_launch(&self, stream: &UnixStream) {
+    fn request_launch(&self, stream: &UnixStream) {
         let launch = json!({ "launch": {
             "program": self.script, "arguments": ["proxy"], "folder": self.script.parent(),
         }});
@@ -108,11 +108,11 @@ fn failed(ran: &Ran) -> &str {
 #[test]
 fn an_answer_does_not_decide_what_is_executed() {
     let folder = Folder::new();
-    let (answerer, file) = (Answerer::new(&folder), configuration(&folder));
-    let asked = upgrade(&["-c", &file.display().to_string()]);
+    let (answerer, file) = (Impostor::new(&folder), configuration(&folder));
+    let outcome = upgrade(&["-c", &file.display().to_string()]);
     let (stream, ask) = answerer.accept();
     assert_eq!(ask["ask"], json!({ "start": { "program": null } }));
-    answerer.wants_launch(&stream);
+    answerer.request_launch(&stream);
     // What was started asks to take over, and is the program of the command, with its configuration.
     let (taker, ask) = answerer.accept();
     assert_eq!(ask["ask"], json!("take-over"));
@@ -128,7 +128,7 @@ fn an_answer_does_not_decide_what_is_executed() {
     assert_eq!(errors, Path::new("/dev/null"), "a file of the kernel is nothing to write a log to");
     send(&taker, &json!({ "refused": { "why": "\u{1b}[2Jno" } }));
     send(&stream, &json!({ "refused": { "why": "\u{1b}[2Jno" } }));
-    let ran = asked.ended();
+    let ran = outcome.ended();
     let talk = failed(&ran);
     assert!(talk.contains("serves on: \u{fffd}[2Jno"), "nothing that a terminal obeys: {talk:?}");
     assert!(!answerer.mark.exists(), "the attacker's script ran");
@@ -137,13 +137,13 @@ fn an_answer_does_not_decide_what_is_executed() {
 #[test]
 fn only_a_program_that_nobody_else_can_change_is_executed() {
     let folder = Folder::new();
-    let (answerer, file) = (Answerer::new(&folder), configuration(&folder));
+    let (answerer, file) = (Impostor::new(&folder), configuration(&folder));
     fs::set_permissions(&answerer.script, Permissions::from_mode(0o777)).expect("it is ours");
     let (file, script) = (file.display().to_string(), answerer.script.display().to_string());
-    let asked = upgrade(&["-c", &file, "--program", &script]);
+    let outcome = upgrade(&["-c", &file, "--program", &script]);
     let (stream, _) = answerer.accept();
-    answerer.wants_launch(&stream);
-    let ran = asked.ended();
+    answerer.request_launch(&stream);
+    let ran = outcome.ended();
     let talk = failed(&ran);
     assert!(talk.contains("other users than root can change the file"), "{talk}");
     assert!(!answerer.mark.exists(), "the script of another user ran");
@@ -152,7 +152,7 @@ fn only_a_program_that_nobody_else_can_change_is_executed() {
 #[test]
 fn without_a_configuration_nothing_is_executed() {
     let folder = Folder::new();
-    let answerer = Answerer::new(&folder);
+    let answerer = Impostor::new(&folder);
     let plain = Config::to(&folder, "127.0.0.1:9").text(
         "process",
         "upgrade-socket",
@@ -162,10 +162,10 @@ fn without_a_configuration_nothing_is_executed() {
     let socket = folder.file("upgrade.sock").display().to_string();
     // One without process.user would serve as root.
     for words in [["--socket", &*socket], ["-c", &*plain]] {
-        let asked = upgrade(&words);
+        let outcome = upgrade(&words);
         let (stream, _) = answerer.accept();
-        answerer.wants_launch(&stream);
-        let ran = asked.ended();
+        answerer.request_launch(&stream);
+        let ran = outcome.ended();
         let talk = failed(&ran);
         assert!(talk.contains("it cannot start the new process as root"), "{talk}");
     }
@@ -173,12 +173,12 @@ fn without_a_configuration_nothing_is_executed() {
 }
 
 #[test]
-fn one_that_ends_without_an_answer_is_not_said_to_serve_on() {
+fn one_that_ends_without_an_answer_is_not_reported_as_serving() {
     let folder = Folder::new();
-    let (answerer, file) = (Answerer::new(&folder), configuration(&folder));
-    let asked = upgrade(&["-c", &file.display().to_string()]);
+    let (answerer, file) = (Impostor::new(&folder), configuration(&folder));
+    let requested = upgrade(&["-c", &file.display().to_string()]);
     drop(answerer.accept());
-    let ran = asked.ended();
+    let ran = requested.ended();
     let talk = failed(&ran);
     assert!(talk.contains("outcome unknown: the other process has ended"), "{talk}");
     assert!(!talk.contains("serves on"), "{talk}");
@@ -240,9 +240,9 @@ impl Trap {
         let file = self.folder.write("handfast.toml", self.config().to_string());
         let proxy = Tool::start(PROGRAM, &["proxy", "-c", &file.display().to_string()]);
         let is_over = |line: &str| line.ends_with("ready") || line.contains("error");
-        let said = || proxy.talk.so_far();
-        wait_until("it to serve or to refuse", || said().iter().any(|line| is_over(line)).then_some(()));
-        said()
+        let output = || proxy.talk.so_far();
+        wait_until("it to serve or to refuse", || output().iter().any(|line| is_over(line)).then_some(()));
+        output()
     }
 }
 
@@ -270,8 +270,8 @@ fn no_link_gives_away_a_file_of_root() {
             }
             .expect("the folder is ours");
             let before = trap.seen();
-            let said = trap.start();
-            assert_eq!(trap.seen(), before, "{kind} at {name}: {}", said.join("\n"));
+            let output = trap.start();
+            assert_eq!(trap.seen(), before, "{kind} at {name}: {}", output.join("\n"));
         }
     }
 }
@@ -280,8 +280,8 @@ fn no_link_gives_away_a_file_of_root() {
 fn what_is_made_in_a_folder_of_the_user_is_the_users() {
     needs_root!();
     let trap = Trap::new();
-    let said = trap.start();
-    assert!(said.last().is_some_and(|line| line.ends_with("ready")), "{}", said.join("\n"));
+    let output = trap.start();
+    assert!(output.last().is_some_and(|line| line.ends_with("ready")), "{}", output.join("\n"));
     for name in ["access.log", "tickets.key", "web.sock", "admin.sock", "upgrade.sock"] {
         let found =
             fs::symlink_metadata(trap.of_user.join(name)).unwrap_or_else(|error| panic!("{name}: {error}"));

@@ -155,11 +155,11 @@ fn by_password() {
     let proxy = Proxy::start(config(&folder, &backend, &passwords(&folder)));
     for version in ["--http1.1", "--http2"] {
         let see = |path: &str, more: &[&str]| curl(&proxy, &folder, path, &[more, &[version]].concat());
-        let asked = see("/pass", &[]);
-        assert_eq!(status(&asked), "401");
+        let requested = see("/pass", &[]);
+        assert_eq!(status(&requested), "401");
         assert!(
-            asked.contains("www-authenticate: basic realm=\"the house\", charset=\"utf-8\"\r\n"),
-            "{asked}"
+            requested.contains("www-authenticate: basic realm=\"the house\", charset=\"utf-8\"\r\n"),
+            "{requested}"
         );
         let wrong = see("/pass", &["-u", "alice:looking-glass"]);
         assert_eq!(status(&wrong), "401");

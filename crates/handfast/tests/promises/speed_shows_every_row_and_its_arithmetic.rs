@@ -112,7 +112,7 @@ fn every_row_is_there(report: &Value, screen: &str) {
 }
 
 #[test]
-fn what_cannot_be_done_is_told_before_anything_is_measured() {
+fn what_cannot_be_done_is_reported_before_anything_is_measured() {
     let folder = Folder::new();
     folder.write("key.pem", rcgen::KeyPair::generate().expect("a key").serialize_pem());
     let key = folder.file("key.pem").display().to_string();

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use super::support::certificates::{Identity, KeyKind};
 use super::support::*;
 
-const MANY: usize = 10_000;
+const CERTIFICATES: usize = 10_000;
 /// With optimisation this is two seconds; here the program is built for debugging and other tests run beside it.
 const START: Duration = Duration::from_secs(20);
 const MEMORY: u64 = 150 << 20;
@@ -26,13 +26,13 @@ mod timed {
     fn each_to_who_asks_for_it() {
         let folder = folder::Folder::new();
         let path = folder.folder("certificates");
-        let asked = [0, 1, 4999, 9998, 9999];
+        let requested = [0, 1, 4999, 9998, 9999];
         let kept: Vec<std::sync::OnceLock<Identity>> =
-            asked.iter().map(|_| std::sync::OnceLock::new()).collect();
-        crowd::for_each(MANY, 2, |number| {
+            requested.iter().map(|_| std::sync::OnceLock::new()).collect();
+        crowd::for_each(CERTIFICATES, 2, |number| {
             let identity = authority().identity(&[&name(number)], KeyKind::Ecdsa);
             folder.write(&format!("certificates/{number}.pem"), identity.combined());
-            if let Some(at) = asked.iter().position(|wanted| *wanted == number) {
+            if let Some(at) = requested.iter().position(|requested_number| *requested_number == number) {
                 let _ = kept[at].set(identity);
             }
         });
@@ -48,7 +48,7 @@ mod timed {
         assert!(took < START, "ready after {took:?}");
         let trust = Trust::version(Version::Tls13).config();
         let check = || {
-            for (number, identity) in asked.iter().zip(&kept) {
+            for (number, identity) in requested.iter().zip(&kept) {
                 let client = Client::try_connect(proxy.address(), &trust, &name(*number))
                     .unwrap_or_else(|refusal| panic!("{number}: {refusal:?}"));
                 assert_eq!(

@@ -4,7 +4,7 @@
 use super::support::certificates::KeyKind;
 use super::support::*;
 
-const MANY: usize = 10_000;
+const RULES: usize = 10_000;
 /// Bytes that they may add to a process with two workers. 230 MB when each rule had separate TLS settings on each thread.
 const MEMORY: u64 = 30 << 20;
 
@@ -22,7 +22,7 @@ fn they_share_what_they_have_in_common() {
         (proxy, memory)
     };
     let (_, without) = memory(base());
-    let rules = (0..MANY).fold(base(), |config, number| {
+    let rules = (0..RULES).fold(base(), |config, number| {
         let config = config.rule(&format!("name-{number}.example"));
         // Half of them go elsewhere.
         if number % 2 == 0 { config } else { config.text("service.rule", "backend", other.address) }

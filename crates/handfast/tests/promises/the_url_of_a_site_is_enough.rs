@@ -44,7 +44,7 @@ fn mirror(folder: &Folder, tunnel: &Tunnel) -> Proxy {
     cached::start(&format!("{lines}name = \"mirror\"\n{beside}\n\n{}", Config::empty()))
 }
 
-fn get(proxy: &Proxy, path: &str) -> http::Answer {
+fn get(proxy: &Proxy, path: &str) -> http::Response {
     let mut client = Client::connect(proxy.address(), &Trust::version(Version::Tls13).config());
     let fields = "Host: localhost\r\nX-Forwarded-Host: claimed\r\nConnection: close\r\n\r\n";
     client.send(format!("GET {path} HTTP/1.1\r\n{fields}").as_bytes());
@@ -60,7 +60,7 @@ fn five_lines_are_a_mirror_with_tls_on_both_sides() {
     let proxy = mirror(&folder, &tunnel);
     let first = get(&proxy, "/maven2/a.jar");
     assert_eq!(first.status, 200, "{first:?}");
-    assert_eq!(String::from_utf8_lossy(&tunnel.asked()), CONNECT);
+    assert_eq!(String::from_utf8_lossy(&tunnel.requests()), CONNECT);
     let received: Vec<&str> = first.body.lines().collect();
     assert_eq!(received[..2], ["GET /maven2/a.jar HTTP/1.1", "Host: repo.test"], "{first:?}");
     let named = |start: &str| received.iter().filter(|line| line.to_lowercase().starts_with(start)).count();

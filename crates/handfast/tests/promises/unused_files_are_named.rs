@@ -18,30 +18,33 @@ fn folder_with(name: &str, text: impl AsRef<[u8]>) -> (Folder, Proxy) {
 }
 
 /// The message of the proxy about a file, behind its name: the path itself has words that could be taken for a reason.
-fn said_about(proxy: &Proxy, file: &str) -> String {
+fn message_about(proxy: &Proxy, file: &str) -> String {
     let line = proxy.talk.containing(&format!("{file}: "));
-    line.split_once(&format!("{file}: ")).map(|(_, said)| said.to_owned()).expect("the line has it")
+    line.split_once(&format!("{file}: ")).map(|(_, message)| message.to_owned()).expect("the line has it")
 }
 
 #[test]
 fn a_file_that_is_no_certificate() {
     let (_folder, proxy) = folder_with("README", "certificates of this machine\n");
-    assert_eq!(said_about(&proxy, "README"), "not used: it holds no PEM section");
+    assert_eq!(message_about(&proxy, "README"), "not used: it holds no PEM section");
 }
 
 #[test]
 fn a_key_without_its_certificate() {
     let stranger = authority().identity(&["other.example"], KeyKind::Ecdsa);
     let (_folder, proxy) = folder_with("lonely.key", &stranger.key_pem);
-    assert_eq!(said_about(&proxy, "lonely.key"), "not used: a key without its certificate");
+    assert_eq!(message_about(&proxy, "lonely.key"), "not used: a key without its certificate");
 }
 
 #[test]
 fn a_certificate_without_its_key() {
     let stranger = authority().identity(&["other.example"], KeyKind::Ecdsa);
     let (_folder, proxy) = folder_with("keyless.pem", &stranger.certificate_pem);
-    let said = said_about(&proxy, "keyless.pem");
-    assert!(said.starts_with("not used: ") && said.ends_with(" has no key in this folder"), "{said}");
+    let message = message_about(&proxy, "keyless.pem");
+    assert!(
+        message.starts_with("not used: ") && message.ends_with(" has no key in this folder"),
+        "{message}"
+    );
 }
 
 #[test]
@@ -52,13 +55,13 @@ fn a_certificate_out_of_its_time() {
     ] {
         let identity = authority().identity_between(&["other.example"], KeyKind::Ecdsa, from, to);
         let (_folder, proxy) = folder_with(name, identity.combined());
-        let said = said_about(&proxy, name);
-        assert!(said.contains(word) && said.contains(": clients refuse it"), "{said}");
+        let message = message_about(&proxy, name);
+        assert!(message.contains(word) && message.contains(": clients refuse it"), "{message}");
     }
 }
 
 /// Output of a verb for a configuration with one certificate file.
-fn said_by(verb: &str, name: &str, text: impl AsRef<[u8]>, mode: u32) -> tools::Ran {
+fn verb_output(verb: &str, name: &str, text: impl AsRef<[u8]>, mode: u32) -> tools::Ran {
     let folder = Folder::new();
     let path = folder.write(name, text);
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).expect("it is ours");
@@ -69,16 +72,16 @@ fn said_by(verb: &str, name: &str, text: impl AsRef<[u8]>, mode: u32) -> tools::
 
 #[test]
 fn a_key_that_others_can_read() {
-    for (mode, who) in [
+    for (mode, readers) in [
         (0o640, "its group (mode 0640), expected 0600"),
         (0o644, "everybody on this machine (mode 0644), expected 0600"),
     ] {
-        let ran = said_by("check", "web.pem", localhost().combined(), mode);
+        let ran = verb_output("check", "web.pem", localhost().combined(), mode);
         assert_eq!(ran.code, Some(0), "{ran:?}");
-        assert!(ran.talk.contains(&format!("web.pem: the key is open to {who} (")), "{ran:?}");
+        assert!(ran.talk.contains(&format!("web.pem: the key is open to {readers} (")), "{ran:?}");
         assert!(ran.talk.contains("hint: chmod 600 "), "{ran:?}");
     }
-    let ran = said_by("check", "web.pem", localhost().combined(), 0o600);
+    let ran = verb_output("check", "web.pem", localhost().combined(), 0o600);
     assert_eq!((ran.code, ran.talk.as_str()), (Some(0), ""), "{ran:?}");
 }
 
@@ -86,7 +89,7 @@ fn a_key_that_others_can_read() {
 fn a_key_that_does_not_fit() {
     let other = authority().identity(&["localhost"], KeyKind::Ecdsa);
     let mixed = format!("{}{}", localhost().certificate_pem, other.key_pem);
-    let ran = said_by("proxy", "mixed.pem", mixed, 0o600);
+    let ran = verb_output("proxy", "mixed.pem", mixed, 0o600);
     assert_eq!(ran.code, Some(2), "{ran:?}");
     assert!(ran.talk.contains("mixed.pem: key does not fit the certificate of "), "{ran:?}");
     assert!(ran.talk.contains("their public keys differ"), "{ran:?}");

@@ -23,7 +23,7 @@ fn is_fatal_alert(bytes: &[u8]) -> bool {
 }
 
 #[test]
-fn http_ssh_and_noise_are_told_apart_from_tls() {
+fn http_ssh_and_noise_are_distinguished_from_tls() {
     let stage = Stage::echo();
     let foreign: [(&str, &[u8]); 4] = [
         ("HTTP", b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"),

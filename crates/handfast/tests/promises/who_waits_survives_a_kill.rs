@@ -22,13 +22,13 @@ fn free() -> SocketAddr {
     socket.local_addr().expect("it is bound")
 }
 
-fn config(folder: &Folder, backend: &Backend, listens: &[SocketAddr], threads: u8) -> Config {
+fn config(folder: &Folder, backend: &Backend, addresses: &[SocketAddr], threads: u8) -> Config {
     let certificate = folder.write("web.pem", certificates::localhost().combined());
     let mut config = Config::empty()
         .set("process", "threads", threads)
         .text("process", "upgrade-socket", folder.file("upgrade.sock").display())
         .text("process", "drain", "5m");
-    for (place, address) in listens.iter().enumerate() {
+    for (place, address) in addresses.iter().enumerate() {
         config = config
             .service(&format!("web-{place}"), backend.address)
             .text("service", "listen", address)
@@ -168,8 +168,8 @@ fn after_an_upgrade_too() {
     is_served(one);
     second.0.signal(Signal::KILL);
     // Its first thread may be gone before the others, and with them its files.
-    let asked_at = folder.file("upgrade.sock");
-    wait_until("it to end", || std::os::unix::net::UnixStream::connect(&asked_at).is_err().then_some(()));
+    let socket_path = folder.file("upgrade.sock");
+    wait_until("it to end", || std::os::unix::net::UnixStream::connect(&socket_path).is_err().then_some(()));
     let waiting = connect(one, 30);
     let third = start(&keeper, &config(&folder, &backend, &[one], 1));
     are_answered(waiting);

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-use super::support::fleet::Fleet;
+use super::support::load_workers::LoadWorkers;
 use super::support::skip::needs;
 
 /// Time for which a worker continues without a message.
@@ -23,7 +23,7 @@ mod seconds {
     #[test]
     fn the_coordinator_is_gone() {
         needs!("nats-server");
-        let mut fleet = Fleet::of(&["first", "frozen", "second"]);
+        let mut fleet = LoadWorkers::of(&["first", "frozen", "second"]);
         let mut run = fleet.load(3, &LONG);
         run.shows_second(2);
         // No order to stop will ever reach this one: it has only its own clock.
@@ -47,7 +47,7 @@ mod seconds {
     #[test]
     fn the_bus_is_gone() {
         needs!("nats-server");
-        let mut fleet = Fleet::of(&["first", "second"]);
+        let mut fleet = LoadWorkers::of(&["first", "second"]);
         let mut run = fleet.load(2, &LONG);
         run.shows_second(2);
         fleet.bus.kill();

@@ -1,6 +1,6 @@
 //! Circles of modules. In: the sources of each crate. Out: complaints about modules that all use each other.
 //!
-//! A reader of one file in a circle of twenty has to know all twenty. So a circle has [`MOST`] modules at most: a module and
+//! A reader of one file in a circle of twenty has to know all twenty. So a circle has [`MAX_MODULES`] modules at most: a module and
 //! its submodules may know each other. What counts as a use of another module: `cycles/imports.rs`.
 
 mod imports;
@@ -12,7 +12,7 @@ use self::imports::{Crate, Import, ModulePath};
 use super::{Complaint, SourceFile, assert_none, tracked_files};
 
 /// Modules that a circle may have.
-const MOST: usize = 4;
+const MAX_MODULES: usize = 4;
 
 /// Crates whose largest circle is larger, and its number of modules. A line is lowered or removed, never raised or added.
 const EXCEPTIONS: [(&str, usize); 0] = [];
@@ -72,10 +72,13 @@ fn complaints(crate_name: &str, imports: &[Import], excepted: Option<usize>) -> 
     let circles = circles(imports);
     let largest = circles.first().map_or(0, Circle::len);
     let path = format!("crates/{crate_name}/src");
-    let limit = excepted.unwrap_or(MOST);
+    let limit = excepted.unwrap_or(MAX_MODULES);
     if excepted.is_some() && largest < limit {
-        let cure =
-            if largest > MOST { format!("lower its line to {largest}") } else { "remove its line".into() };
+        let cure = if largest > MAX_MODULES {
+            format!("lower its line to {largest}")
+        } else {
+            "remove its line".into()
+        };
         let what =
             format!("the largest circle has {largest} modules, not {limit}; hint: {cure} in EXCEPTIONS");
         return vec![Complaint::new(&path, 0, what)];

@@ -9,7 +9,7 @@ struct Figure {
     /// The constant, as it is written.
     constant: &'static str,
     /// Documents, and what each of them says.
-    told: &'static [(&'static str, &'static str)],
+    mentions: &'static [(&'static str, &'static str)],
 }
 
 /// The page with the table of limits.
@@ -19,7 +19,7 @@ const FIGURES: [Figure; 5] = [
     Figure {
         source: "crates/handfast-process/src/limits.rs",
         constant: "const RESERVED_FILES: RangeInclusive<u64> = 40..=128;",
-        told: &[
+        mentions: &[
             (LIMITS_PAGE, "an eighth of the limit, at least 40 and at most 128, is kept for everything else"),
             ("crates/handfast-doctor/src/exam/files.rs", "const RESERVED: (u64, u64) = (40, 128);"),
         ],
@@ -27,12 +27,12 @@ const FIGURES: [Figure; 5] = [
     Figure {
         source: "crates/handfast-proxy/src/control/start.rs",
         constant: "const FIRST_NAMES: Duration = Duration::from_secs(2);",
-        told: &[("docs/proxy/backends.md", "At start Handfast waits up to two seconds for names")],
+        mentions: &[("docs/proxy/backends.md", "At start Handfast waits up to two seconds for names")],
     },
     Figure {
         source: "crates/handfast-proxy/src/backends/names.rs",
         constant: "const LOOKUP_TIMEOUT: Duration = Duration::from_secs(15);",
-        told: &[(
+        mentions: &[(
             "docs/proxy/monitoring.md",
             "while a name has had no outcome at all (fifteen seconds at most)",
         )],
@@ -40,28 +40,28 @@ const FIGURES: [Figure; 5] = [
     Figure {
         source: "crates/handfast-proxy/src/backends/names.rs",
         constant: "const TRIAL_TIMEOUT: Duration = Duration::from_secs(8);",
-        told: &[("docs/start/first-proxy.md", "all at the same time and for at most eight seconds")],
+        mentions: &[("docs/start/first-proxy.md", "all at the same time and for at most eight seconds")],
     },
     Figure {
-        source: "crates/handfast-load/src/fleet.rs",
+        source: "crates/handfast-load/src/distributed.rs",
         constant: "pub const LEASE: Duration = Duration::from_secs(5);",
-        told: &[("ARCHITECTURE.md", "an order holds for five seconds")],
+        mentions: &[("ARCHITECTURE.md", "an order holds for five seconds")],
     },
 ];
 
 fn figure(figure: &Figure, text_of: impl Fn(&str) -> String) -> Vec<Complaint> {
     if !text_of(figure.source).contains(figure.constant) {
-        let told: Vec<&str> = figure.told.iter().map(|(document, _)| *document).collect();
+        let mentions: Vec<&str> = figure.mentions.iter().map(|(document, _)| *document).collect();
         let what = format!(
             "`{}` is no longer here; hint: correct {} and FIGURES in tests/tidy/docs.rs",
             figure.constant,
-            told.join(", ")
+            mentions.join(", ")
         );
         return vec![Complaint::new(figure.source, 0, what)];
     }
     // A sentence may go on in the next line.
     let joined = |document: &str| text_of(document).split_whitespace().collect::<Vec<_>>().join(" ");
-    let untold = figure.told.iter().filter(|(document, words)| !joined(document).contains(words));
+    let untold = figure.mentions.iter().filter(|(document, words)| !joined(document).contains(words));
     let complain = |(document, words): &(&str, &str)| {
         let what =
             format!("does not say \"{words}\", which `{}` in {} makes true", figure.constant, figure.source);
@@ -130,12 +130,13 @@ fn other_defaults(page: &str, reference: &str) -> Vec<Complaint> {
         let mut cells = line.strip_prefix("| `")?.split(" | ");
         Some((cells.next()?.strip_suffix('`')?, cells.next()?))
     });
-    let other = |(key, told): (&str, &str)| {
+    let other = |(key, mentions): (&str, &str)| {
         let entry = section(limits, &format!("### `{key}`"));
         let default = entry.split_once("- Default: `").and_then(|(_, rest)| rest.split('`').next());
         let default = default.unwrap_or("not there").trim_matches('"').to_owned();
-        (told.replace(' ', "") != default).then(|| {
-            let what = format!("the default of `{key}` is given as {told}, in the reference it is {default}");
+        (mentions.replace(' ', "") != default).then(|| {
+            let what =
+                format!("the default of `{key}` is given as {mentions}, in the reference it is {default}");
             Complaint::new(LIMITS_PAGE, 0, what)
         })
     };
@@ -201,7 +202,7 @@ fn no_row_is_in_two_tables_of_a_page() {
 
 #[test]
 fn what_has_drifted_is_seen() {
-    let one = Figure { source: "a.rs", constant: "const A: u8 = 1;", told: &[("b.md", "one thing")] };
+    let one = Figure { source: "a.rs", constant: "const A: u8 = 1;", mentions: &[("b.md", "one thing")] };
     let files = |code: &'static str, document: &'static str| {
         move |path: &str| if path == "a.rs" { code.to_owned() } else { document.to_owned() }
     };

@@ -3,7 +3,7 @@
 use super::{Complaint, SourceFile, assert_none, check_files, sample, tracked_files};
 
 /// Lines of code after which a file must say why it is long.
-const LONG: usize = 600;
+const LONG_FILE_LINES: usize = 600;
 /// Lines of code that one connection's whole path may take.
 const PATH: usize = 120;
 /// Number of lines above an unsafe block within which its reason may begin.
@@ -38,11 +38,11 @@ fn size(file: &SourceFile) -> Vec<Complaint> {
     }
     let excused =
         file.text.lines().take_while(|line| line.starts_with("//!")).any(|line| line.contains("Long: "));
-    if lines <= LONG || excused {
+    if lines <= LONG_FILE_LINES || excused {
         return Vec::new();
     }
     let what = format!(
-        "{lines} lines of code, limit {LONG}; hint: split it, or say why in the head after the word `Long: `"
+        "{lines} lines of code, limit {LONG_FILE_LINES}; hint: split it, or say why in the head after the word `Long: `"
     );
     vec![Complaint::new(&file.path, 0, what)]
 }
@@ -154,10 +154,10 @@ fn a_missing_head_is_seen() {
 
 #[test]
 fn a_long_file_is_seen() {
-    let long = "let a = 1;\n".repeat(LONG + 1);
+    let long = "let a = 1;\n".repeat(LONG_FILE_LINES + 1);
     assert_eq!(size(&sample("a.rs", &long)).len(), 1);
     assert_eq!(size(&sample("a.rs", &format!("//! X. Long: a table.\n{long}"))), []);
-    assert_eq!(size(&sample("a.rs", &"// why\n\n".repeat(LONG))), [], "comments are free");
+    assert_eq!(size(&sample("a.rs", &"// why\n\n".repeat(LONG_FILE_LINES))), [], "comments are free");
     assert_eq!(size(&sample("a.rs", &format!("#[cfg(test)]\nmod tests {{\n{long}}}\n"))), [], "so are tests");
     let path = "crates/handfast-proxy/src/path.rs";
     assert_eq!(size(&sample(path, &"let a = 1;\n".repeat(PATH + 1))).len(), 1);

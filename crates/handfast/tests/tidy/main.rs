@@ -129,8 +129,8 @@ fn assert_none(complaints: &[Complaint]) {
 }
 
 /// Applies a rule about one file to all files it is for.
-fn check_files(wanted: impl Fn(&SourceFile) -> bool, rule: impl Fn(&SourceFile) -> Vec<Complaint>) {
-    let files: Vec<SourceFile> = tracked_files().into_iter().filter(wanted).collect();
+fn check_files(is_checked: impl Fn(&SourceFile) -> bool, rule: impl Fn(&SourceFile) -> Vec<Complaint>) {
+    let files: Vec<SourceFile> = tracked_files().into_iter().filter(is_checked).collect();
     assert!(!files.is_empty(), "the rule found no file to look at");
     assert_none(&files.iter().flat_map(rule).collect::<Vec<_>>());
 }

@@ -7,7 +7,7 @@ use toml::{Table, Value};
 use super::{Complaint, assert_none, root, run};
 
 /// The least versions without a known flaw that concerns us, and that flaw.
-const LEAST: [(&str, &str, &str); 4] = [
+const MIN_VERSIONS: [(&str, &str, &str); 4] = [
     ("rustls", "0.23.45", "RUSTSEC-2026-0285: handshake messages at the wrong encryption level"),
     ("rustls-webpki", "0.103.13", "RUSTSEC-2026-0104: a revocation list makes the parser panic"),
     ("aws-lc-sys", "0.39.0", "RUSTSEC-2026-0044 to 0048: name constraints, CCM timing, revocation"),
@@ -55,7 +55,7 @@ fn numbers(version: &str) -> Vec<u64> {
 }
 
 fn too_old(name: &str, version: &str) -> Option<Complaint> {
-    let (_, least, flaw) = LEAST.iter().find(|(least_name, ..)| *least_name == name)?;
+    let (_, least, flaw) = MIN_VERSIONS.iter().find(|(least_name, ..)| *least_name == name)?;
     (numbers(version) < numbers(least)).then(|| {
         let what = format!("{name} {version} is older than {least} ({flaw}); hint: cargo update -p {name}");
         Complaint::new("Cargo.lock", 0, what)
@@ -122,7 +122,8 @@ fn nothing_with_a_known_flaw_is_locked() {
         |package: &Value, key: &str| package[key].as_str().expect("a locked package has it").to_owned();
     let check = |package: &Value| too_old(&text(package, "name"), &text(package, "version"));
     assert_none(&locked().iter().filter_map(check).collect::<Vec<_>>());
-    let gone = LEAST.iter().find(|(name, ..)| !locked().iter().any(|package| text(package, "name") == *name));
+    let gone =
+        MIN_VERSIONS.iter().find(|(name, ..)| !locked().iter().any(|package| text(package, "name") == *name));
     assert!(
         gone.is_none(),
         "{gone:?} is in the table of flaws, and no longer in Cargo.lock; hint: drop the row"

@@ -14,18 +14,18 @@ use crate::rates::{RecentRequests, RecentService};
 use crate::status::Status;
 
 /// Requests from which a share of them says something.
-const ENOUGH: u64 = 100;
+const MIN_REQUESTS: u64 = 100;
 /// Percent of requests with status 5xx from which they are worth reporting.
-const MANY_ERRORS: u64 = 1;
+const MIN_ERROR_PERCENT: u64 = 1;
 /// Requests that were too slow from which they are worth reporting.
-const FEW_SLOW: u64 = 3;
+const MIN_SLOW_REQUESTS: u64 = 3;
 /// Percent of requests on reused backend connections below which it is worth reporting: each of the others costs a connect, and a
 /// handshake where the backend has TLS.
-const FEW_REUSED: u64 = 50;
+const MIN_REUSED_PERCENT: u64 = 50;
 
 /// Seconds after which an open request is worth reporting, and the number of such requests.
 const WAITS: f64 = 30.0;
-const MANY_WAIT: usize = 5;
+const MIN_WAITING: usize = 5;
 
 /// Requests that have been open for long without an answer: a backend that hangs, or clients that send slowly.
 pub(super) fn waiting(status: &Status, findings: &mut Findings) {
@@ -38,7 +38,7 @@ pub(super) fn waiting(status: &Status, findings: &mut Findings) {
         groups.entry(key).or_default().push(request);
     }
     for ((service, sends, backend), waiting) in
-        groups.iter().filter(|(_, waiting)| waiting.len() >= MANY_WAIT)
+        groups.iter().filter(|(_, waiting)| waiting.len() >= MIN_WAITING)
     {
         let oldest = waiting.iter().map(|request| request.seconds).fold(0.0, f64::max);
         let (many, oldest) =
@@ -62,7 +62,7 @@ fn slow(service: &str, requests: &RecentRequests, over: &str, findings: &mut Fin
     };
     let all = requests.ended();
     let Some((slow, why)) = most_of(&requests.failures, is_slow) else { return };
-    if slow * 100 < all * MANY_ERRORS || slow < FEW_SLOW {
+    if slow * 100 < all * MIN_ERROR_PERCENT || slow < MIN_SLOW_REQUESTS {
         return;
     }
     let (slow, all) = (count(slow), counted(all, "request"));
@@ -78,7 +78,7 @@ pub(super) fn requests(service: &str, recent: &RecentService, over: &str, findin
     slow(service, requests, over, findings);
     let sent = requests.new_connection + requests.reused_connection;
     // Clients that send one request on each connection do not show a pool that works badly: enough requests came on kept connections.
-    if sent >= ENOUGH && requests.reused_connection * 100 < sent * FEW_REUSED {
+    if sent >= MIN_REQUESTS && requests.reused_connection * 100 < sent * MIN_REUSED_PERCENT {
         let (reused, sent) = (share_of(requests.reused_connection, sent), counted(sent, "request"));
         findings.soon(format!(
             "Only {reused} of {sent} to backends of {service} {over} used a pooled connection: do the backends close their \
@@ -89,7 +89,10 @@ pub(super) fn requests(service: &str, recent: &RecentService, over: &str, findin
 
 fn errors(service: &str, requests: &RecentRequests, over: &str, findings: &mut Findings) {
     let (errors, all) = (requests.of_class(StatusClass::ServerError), requests.ended());
-    if all < ENOUGH && errors * 100 < all * URGENT || errors * 100 < all * MANY_ERRORS || errors == 0 {
+    if all < MIN_REQUESTS && errors * 100 < all * URGENT
+        || errors * 100 < all * MIN_ERROR_PERCENT
+        || errors == 0
+    {
         return;
     }
     let urgency = if errors * 100 >= all * URGENT { Urgency::Bad } else { Urgency::Soon };

@@ -23,7 +23,7 @@ fn calm() -> Status {
     status
 }
 
-fn says(status: &Status, urgency: Urgency, words: &[&str]) {
+fn assert_finding(status: &Status, urgency: Urgency, words: &[&str]) {
     let reported = sorted_findings(status);
     let fits = |(how, sentence): &(Urgency, String)| {
         *how == urgency && words.iter().all(|word| sentence.contains(word))
@@ -69,7 +69,7 @@ fn handshakes_that_end_at_a_certificate_are_reported_by_their_share() {
     for calm in [with(4, 10), with(9, 91), with(0, 100)] {
         assert_eq!(sorted_findings(&calm), []);
     }
-    says(
+    assert_finding(
         &with(10, 90),
         Urgency::Soon,
         &["10 of 100 handshakes (10 %) of web failed at a certificate in the last 60 s"],
@@ -86,7 +86,7 @@ fn handshakes_that_end_at_a_certificate_are_reported_by_their_share() {
         sentence: "".into(),
         detail: Some("alert unknown_ca (48)".into()),
     }];
-    says(
+    assert_finding(
         &most,
         Urgency::Bad,
         &[
@@ -109,7 +109,7 @@ fn requests_that_wait_and_uploads_that_are_too_slow_are_reported() {
     assert_eq!(sorted_findings(&status), []);
     let web = status.recent.services.get_mut("web").and_then(|web| web.requests.as_mut()).expect("there");
     web.failures = vec![end("relay", "client", "content-deadline", 10)];
-    says(
+    assert_finding(
         &status,
         Urgency::Soon,
         &[
@@ -144,7 +144,7 @@ fn requests_that_wait_and_uploads_that_are_too_slow_are_reported() {
         status.open.requests = requests;
         match words {
             None => assert_eq!(sorted_findings(&status), []),
-            Some(words) => says(&status, Urgency::Soon, &[words]),
+            Some(words) => assert_finding(&status, Urgency::Soon, &[words]),
         }
     }
 }
@@ -161,12 +161,16 @@ fn server_errors_are_reported_by_their_share() {
     }
     let mut some = with_requests(&[("2xx", 980), ("5xx", 20)], 0, 0);
     let from_backends = "20 of 1,000 requests (2.0 %) of web were answered with a server error (5xx) in the last 60 s; the backends sent them.";
-    says(&some, Urgency::Soon, &[from_backends]);
+    assert_finding(&some, Urgency::Soon, &[from_backends]);
     if let Some(requests) = some.recent.services.get_mut("web").and_then(|web| web.requests.as_mut()) {
         requests.failures = vec![end("connect", "backend", "refused", 15)];
     }
-    says(&some, Urgency::Soon, &["no backend answered 15 completely: ", "connect / backend / refused"]);
-    says(&with_requests(&[("5xx", 3)], 0, 0), Urgency::Bad, &["3 of 3 requests (100 %)"]);
+    assert_finding(
+        &some,
+        Urgency::Soon,
+        &["no backend answered 15 completely: ", "connect / backend / refused"],
+    );
+    assert_finding(&with_requests(&[("5xx", 3)], 0, 0), Urgency::Bad, &["3 of 3 requests (100 %)"]);
 }
 
 #[test]
@@ -175,7 +179,7 @@ fn backend_connections_that_are_not_reused_are_reported() {
         assert_eq!(sorted_findings(&with_requests(&[("2xx", 1_000)], new, reused)), [], "{new} {reused}");
     }
     let words = ["Only 20 % of 1,000 requests to backends of web in the last 60 s used a pooled connection"];
-    says(&with_requests(&[("2xx", 1_000)], 800, 200), Urgency::Soon, &words);
+    assert_finding(&with_requests(&[("2xx", 1_000)], 800, 200), Urgency::Soon, &words);
 }
 
 /// For a look at it in a browser.
@@ -233,12 +237,12 @@ fn a_backend_that_is_down_is_reported_with_cause_and_time() {
         "ago): refused: nobody listened at the backend's address (connection refused). 5 attempts in a row failed",
         "in 4 s",
     ];
-    says(&status, Urgency::Soon, &down);
+    assert_finding(&status, Urgency::Soon, &down);
     set_down(&mut status, 0);
-    says(&status, Urgency::Bad, &down);
-    says(&status, Urgency::Bad, &["Clients of web reach no backend. None of its backends is up."]);
+    assert_finding(&status, Urgency::Bad, &down);
+    assert_finding(&status, Urgency::Bad, &["Clients of web reach no backend. None of its backends is up."]);
     status.measured.services[0].backends.pop();
-    says(&status, Urgency::Bad, &["Its only backend is not up."]);
+    assert_finding(&status, Urgency::Bad, &["Its only backend is not up."]);
 }
 
 #[test]
@@ -256,16 +260,16 @@ fn a_name_without_an_address_is_reported() {
         failing_since: Some(now - Duration::from_secs(20)),
         ..NameSnapshot::default()
     }];
-    says(&status, Urgency::Bad, &["Clients of web reach no backend"]);
+    assert_finding(&status, Urgency::Bad, &["Clients of web reach no backend"]);
     let words = [
         "missing.invalid:80 of backends of web",
         "(20 s ago): there is no such name",
         "getent ahosts missing.invalid ",
     ];
-    says(&status, Urgency::Bad, &words);
+    assert_finding(&status, Urgency::Bad, &words);
     status.measured.services[0].backends[0].state = BackendState::Up;
     status.measured.names[0].addresses = vec!["10.0.0.7".into()];
-    says(&status, Urgency::Soon, &["cannot be resolved", "Its last address 10.0.0.7 stays in use"]);
+    assert_finding(&status, Urgency::Soon, &["cannot be resolved", "Its last address 10.0.0.7 stays in use"]);
 }
 
 #[test]
@@ -273,22 +277,30 @@ fn failing_connections_are_reported_by_their_share() {
     let mut status = calm();
     let recent = status.recent.services.entry("web".into()).or_default();
     recent.ends = vec![end("connect", "backend", "connect-deadline", 13)];
-    says(
+    assert_finding(
         &status,
         Urgency::Bad,
         &["13 of 13 connections (100 %) of web reached no backend in the last 60 s", "connect-deadline"],
     );
     let recent = status.recent.services.entry("web".into()).or_default();
     recent.backends.insert("10.0.0.7:80".into(), Attempts { connected: 987, failed: 3 });
-    says(&status, Urgency::Soon, &["13 of 1,000 connections (1.3 %) of web"]);
-    says(&status, Urgency::Soon, &["3 of 990 attempts to connect to backend 10.0.0.7:80 of web failed"]);
+    assert_finding(&status, Urgency::Soon, &["13 of 1,000 connections (1.3 %) of web"]);
+    assert_finding(
+        &status,
+        Urgency::Soon,
+        &["3 of 990 attempts to connect to backend 10.0.0.7:80 of web failed"],
+    );
     let recent = status.recent.services.entry("web".into()).or_default();
     recent.ends = vec![end("relay", "backend", "reset", 9), end("connect", "local", "out-of-ports", 2)];
-    says(&status, Urgency::Soon, &["The backend broke off 9 of 11 connections of web"]);
-    says(&status, Urgency::Soon, &["2 of 989 connections (0.20 %)", "out of source ports"]);
+    assert_finding(&status, Urgency::Soon, &["The backend broke off 9 of 11 connections of web"]);
+    assert_finding(&status, Urgency::Soon, &["2 of 989 connections (0.20 %)", "out of source ports"]);
     let recent = status.recent.services.entry("web".into()).or_default();
     recent.ends = vec![end("handshake", "client", "alert", 7), end("handshake", "client", "tls", 1)];
-    says(&status, Urgency::Soon, &["None of 8 TLS clients of web completed its handshake", "mostly"]);
+    assert_finding(
+        &status,
+        Urgency::Soon,
+        &["None of 8 TLS clients of web completed its handshake", "mostly"],
+    );
 }
 
 #[test]
@@ -296,19 +308,19 @@ fn limits_that_hold_clients_up_are_reported() {
     let mut status = calm();
     let web = &mut status.measured.services[0];
     (web.accepted, web.closed, web.connections_limit, web.address_limit) = (4, 0, Some(4), Some(3));
-    says(&status, Urgency::Soon, &["web has 4 of 4 connections (max-connections)"]);
+    assert_finding(&status, Urgency::Soon, &["web has 4 of 4 connections (max-connections)"]);
     status.measured.services[0].waiting.insert("service".into(), 2);
-    says(
+    assert_finding(
         &status,
         Urgency::Bad,
         &["2 clients wait for web: 4 of 4 connections are open", "max-connections of the service"],
     );
     status.measured.connections_limit = 5;
-    says(&status, Urgency::Soon, &["4 of the 5 connections that the process may serve"]);
+    assert_finding(&status, Urgency::Soon, &["4 of the 5 connections that the process may serve"]);
     status.recent.services.entry("web".into()).or_default().too_fast = 7;
-    says(&status, Urgency::Soon, &["7 connections to web refused by a reset", "(handshake-rate)"]);
+    assert_finding(&status, Urgency::Soon, &["7 connections to web refused by a reset", "(handshake-rate)"]);
     status.recent.services.entry("web".into()).or_default().turned_away = 6;
-    says(
+    assert_finding(
         &status,
         Urgency::Soon,
         &["6 connections to web refused by a reset", "had 3 already (max-connections-per-address)"],

@@ -317,15 +317,15 @@ fn each_section_has_its_effect() {
     let immutable = Policy { is_immutable: true, ..Policy::default() };
     let trusting = Policy { trusts_forwarding: true, ..Policy::default() };
     let unreachable = Policy { stale_if_unreachable: 30, ..Policy::default() };
-    let said = Policy { stale_while_revalidate: 10, stale_if_error: 20, ..Policy::default() };
+    let policy = Policy { stale_while_revalidate: 10, stale_if_error: 20, ..Policy::default() };
     let usual = Policy::default();
     let tables = [
         (ROWS, [&usual, &usual]),
         (TRUSTING, [&trusting, &trusting]),
         (HEURISTIC, [&heuristic, &heuristic]),
         (IMMUTABLE, [&immutable, &immutable]),
-        (SAID_LATER, [&usual, &said]),
-        (SAID, [&said, &said]),
+        (SAID_LATER, [&usual, &policy]),
+        (SAID, [&policy, &policy]),
         (UNREACHABLE, [&unreachable, &unreachable]),
     ];
     let mut wrong = Vec::new();

@@ -261,15 +261,15 @@ proptest::proptest! {
         let known = Stored::decide(&request(""), &response(&fields), &policy, TIMES)
             .unwrap_or_else(|_| stored("Cache-Control: max-age=60\nETag: \"a\""));
         for value in [&value, &other] {
-            let asked = request(&format!(
+            let request_text = request(&format!(
                 "GET /\nRange: {value}\nIf-Range: {value}\nIf-None-Match: {value}\nIf-Modified-Since: {value}\nCache-Control: \
                  {value}\nAccept-Language: {value}"
             ));
             let now_ms = NOW_MS + seconds * 1000;
-            known.verdict(&asked, &Policy::default(), now_ms);
-            known.serves_on_error(&asked, &policy, now_ms, OriginFailure::Status);
-            known.selection.is_preferred(&asked);
-            let answer = known.answer(&asked, Some(seconds), now_ms);
+            known.verdict(&request_text, &Policy::default(), now_ms);
+            known.serves_on_error(&request_text, &policy, now_ms, OriginFailure::Status);
+            known.selection.is_preferred(&request_text);
+            let answer = known.answer(&request_text, Some(seconds), now_ms);
             proptest::prop_assert!(answer.content.end <= seconds && answer.content.start <= answer.content.end);
             proptest::prop_assert!(crate::rules::stored::parsed(&answer.head, |_| ()).is_some(), "a head that a client can read");
         }

@@ -23,7 +23,7 @@ pub(crate) const NOW_MS: u64 = 1_800_000_000_000;
 pub(crate) const FRESH: &str = "Cache-Control: max-age=60";
 
 /// A wait that takes longer has failed.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 struct Unpark(Thread);
 
@@ -41,8 +41,8 @@ pub(crate) fn wait<T>(mut poll: impl FnMut(&Waker) -> Poll<T>) -> T {
         if let Poll::Ready(value) = poll(&waker) {
             return value;
         }
-        assert!(started.elapsed() < PATIENCE, "no waker was called");
-        std::thread::park_timeout(PATIENCE);
+        assert!(started.elapsed() < TIMEOUT, "no waker was called");
+        std::thread::park_timeout(TIMEOUT);
     }
 }
 
@@ -50,7 +50,7 @@ pub(crate) fn wait<T>(mut poll: impl FnMut(&Waker) -> Poll<T>) -> T {
 pub(crate) fn until(what: &str, mut is_true: impl FnMut() -> bool) {
     let started = Instant::now();
     while !is_true() {
-        assert!(started.elapsed() < PATIENCE, "not seen: {what}");
+        assert!(started.elapsed() < TIMEOUT, "not seen: {what}");
         std::thread::park_timeout(Duration::from_millis(1));
     }
 }

@@ -13,7 +13,7 @@ use crate::store::lock::locked;
 use crate::store::purge::Purge;
 
 /// More steps than a fill has.
-const MOST_STEPS: u64 = 100;
+const MAX_STEPS: u64 = 100;
 const SIZE: usize = 200_000;
 
 /// Files of whole objects only.
@@ -42,7 +42,7 @@ fn fill_with(bench: &Bench, fault: Option<(u64, Fault)>) -> u64 {
 #[test]
 fn after_a_crash_at_any_step_an_object_is_whole_or_not_there() {
     let mut seen = BTreeSet::new();
-    for step in 0..MOST_STEPS {
+    for step in 0..MAX_STEPS {
         let bench = Bench::new();
         bench.store(&get("/before"), FRESH, b"abc");
         let steps = fill_with(&bench, Some((step, Fault::Crash)));
@@ -60,12 +60,12 @@ fn after_a_crash_at_any_step_an_object_is_whole_or_not_there() {
             return;
         }
     }
-    panic!("a fill has more than {MOST_STEPS} steps");
+    panic!("a fill has more than {MAX_STEPS} steps");
 }
 
 #[test]
 fn after_a_crash_while_a_head_is_updated_the_object_has_one_of_both() {
-    for step in 0..MOST_STEPS {
+    for step in 0..MAX_STEPS {
         let bench = Bench::new();
         let head = get("/");
         bench.store(&head, "Cache-Control: max-age=0\nETag: \"a\"", b"abc");
@@ -88,13 +88,13 @@ fn after_a_crash_while_a_head_is_updated_the_object_has_one_of_both() {
             return;
         }
     }
-    panic!("an update has more than {MOST_STEPS} steps");
+    panic!("an update has more than {MAX_STEPS} steps");
 }
 
 #[test]
 fn a_disk_that_is_full_at_any_step_costs_the_object_and_a_pause() {
     for fault in [Fault::Full, Fault::Once] {
-        for step in 0..MOST_STEPS {
+        for step in 0..MAX_STEPS {
             let bench = Bench::new();
             bench.store(&get("/before"), FRESH, b"abc");
             let steps = fill_with(&bench, Some((step, fault)));
@@ -104,7 +104,7 @@ fn a_disk_that_is_full_at_any_step_costs_the_object_and_a_pause() {
             if !is_stored {
                 assert!(bench.cache.problem().is_some_and(|text| text.contains("cache folder")), "{what}");
                 assert!(matches!(bench.lookup(&get("/before")), Lookup::Bypass(_)), "{what}: it pauses");
-                bench.cache.shared().trouble.end_pause();
+                bench.cache.shared().error.end_pause();
                 assert!(bench.get(&get("/")).is_none(), "{what}");
             }
             bench.idle();
@@ -132,7 +132,7 @@ fn what_cannot_be_deleted_counts_as_used_and_is_deleted_when_it_can_be() {
     assert_eq!(bench.cache.purge(Purge::Url("https://example.com/purged")), 1);
     bench.idle();
     assert!(bench.cache.problem().is_some_and(|text| text.contains("delete a file")), "it is told");
-    shared.trouble.end_pause();
+    shared.error.end_pause();
     let of = |bench: &Bench| {
         let now = bench.cache.statistics();
         (now.objects, now.disk_bytes, now.undeleted)
@@ -164,7 +164,7 @@ fn a_folder_does_not_grow_past_its_size_when_nothing_can_be_deleted() {
         let before = bench.cache.statistics().given_up;
         bench.fill(&get(&format!("/{number}")), FRESH, b"abc");
         until("it is not stored", || bench.cache.statistics().given_up > before);
-        shared.trouble.end_pause();
+        shared.error.end_pause();
     }
     // Each one costs one object, and its content stays too.
     let now = bench.cache.statistics();

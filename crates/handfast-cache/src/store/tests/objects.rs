@@ -66,7 +66,7 @@ fn a_304_updates_what_is_stored_for_this_process_and_the_next() {
         &Policy::default(),
         times(),
     );
-    filler.look_again();
+    filler.restart_followers();
     assert!(String::from_utf8_lossy(&fresh.answer(&head, NOW_MS).head).contains("X-A: 2"));
     assert!(bench.get(&head) == Some(Ok(b"abc".to_vec())), "it is fresh now");
     // The head is written by a thread: the next process finds it when it is there.

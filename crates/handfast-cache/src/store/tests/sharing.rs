@@ -22,7 +22,7 @@ fn follower(bench: &Bench, path: &str) -> Follower {
 fn word(followed: &Followed) -> &'static str {
     match followed {
         Followed::Hit(_) => "hit",
-        Followed::LookAgain => "look again",
+        Followed::Repeat => "look again",
         Followed::OtherVariant => "other variant",
         Followed::Alone => "alone",
         Followed::Failed => "failed",
@@ -101,12 +101,12 @@ fn followers_receive_what_came_of_the_request() {
     assert_eq!(word(&wait(|waker| first.poll(&get("/"), waker))), "failed");
     let filler = bench.begin(&get("/"));
     let mut first = follower(&bench, "/");
-    filler.look_again();
+    filler.restart_followers();
     assert_eq!(word(&wait(|waker| first.poll(&get("/"), waker))), "look again");
 }
 
 #[test]
-fn a_follower_of_another_variant_is_told_so() {
+fn a_follower_of_another_variant_is_notified() {
     let bench = Bench::new();
     let (one, two) = (request("GET /\nFoo: 1"), request("GET /\nFoo: 2"));
     let mut filler = bench.begin(&one);

@@ -145,11 +145,11 @@ fn the_route_of_a_request_is_named_with_its_backends_and_fields() {
 }
 
 #[test]
-fn the_host_that_a_site_receives_is_told() {
+fn the_host_that_a_site_receives_is_reported() {
     let text =
         "[[service]]\nlisten = \"*:443\"\ncertificate = \"/a.pem\"\nbackend = \"https://www.example.org\"\n";
     let route = "[[service.route]]\npath = \"/b\"\nbackend = \"http://b.example.org:81\"\n";
-    let asked = "https://a.example/".parse().expect("a target");
+    let requested = "https://a.example/".parse().expect("a target");
     for (text, line, of_request) in [
         (
             text.to_owned(),
@@ -171,7 +171,7 @@ fn the_host_that_a_site_receives_is_told() {
         let (config, _) =
             parse("handfast.toml", &text, &|_| false).unwrap_or_else(|wrong| panic!("{wrong:#?}"));
         assert_has(&explain(&config, &[]), &["Service *:443", line]);
-        let of_one = explain_host(&config.services[0], &asked, &[]).expect("it listens there");
+        let of_one = explain_host(&config.services[0], &requested, &[]).expect("it listens there");
         assert!(of_one.contains(of_request), "{of_one}");
     }
 }
@@ -188,8 +188,8 @@ fn a_url_is_about_services_of_its_scheme_and_port() {
     );
     assert_has(&of(1, "https://a.example/"), &["clients speak plain text here: there is no https"]);
     assert_has(&of(2, "https://a.example/x"), &["relays bytes: requests are not read (`mode = \"tcp\"`)"]);
-    let heard: Vec<bool> = (0..3).map(|index| !of(index, "https://a.example:8443/").is_empty()).collect();
-    assert_eq!(heard, [false, false, true]);
+    let matched: Vec<bool> = (0..3).map(|index| !of(index, "https://a.example:8443/").is_empty()).collect();
+    assert_eq!(matched, [false, false, true]);
     // A name alone is about every service, as before.
     assert!((0..3).all(|index| !of(index, "a.example").is_empty()));
     assert!(!of(2, "a.example").contains("relays bytes"));
@@ -219,8 +219,8 @@ fn a_name_has_its_routes_and_no_backend_that_nothing_goes_to() {
     let without = "[[service]]\nlisten = \"*:80\"\nclient-tls = false\nmode = \"http\"\n[[service.route]]\nredirect = \"https\"\n";
     let (config, _) =
         parse("handfast.toml", without, &|_| false).unwrap_or_else(|wrong| panic!("{wrong:#?}"));
-    let asked = "a.example".parse().expect("a target");
-    let text = explain_host(&config.services[0], &asked, &[]).expect("it listens there");
+    let requested = "a.example".parse().expect("a target");
+    let text = explain_host(&config.services[0], &requested, &[]).expect("it listens there");
     assert!(!text.contains("goes to"), "it has no backend: {text}");
     assert!(!explain(&config, &[]).contains("\n  goes to"), "{}", explain(&config, &[]));
 }
@@ -231,9 +231,9 @@ fn a_name_has_the_limits_of_connections() {
     let text = "[[service]]\nlisten = \"*:443\"\ncertificate = \"/a.pem\"\nbackend = \"10.0.0.1:80\"\n\
                 allow-clients = \"10.0.0.0/8\"\nmax-connections = 7\nlimits = { idle = \"9s\" }\n";
     let (config, _) = parse("handfast.toml", text, &|_| false).unwrap_or_else(|wrong| panic!("{wrong:#?}"));
-    let asked = "a.example".parse().expect("a target");
+    let requested = "a.example".parse().expect("a target");
     assert_has(
-        &explain_host(&config.services[0], &asked, &[]).expect("it listens there"),
+        &explain_host(&config.services[0], &requested, &[]).expect("it listens there"),
         &[
             "serves only clients from 10.0.0.0/8",
             "serves at most 7 connections",

@@ -13,7 +13,7 @@ fn read_backends(backends: &str) -> Vec<Backend> {
 }
 
 /// Messages about the last lines, errors and warnings.
-fn told(backends: &str, more: &str) -> Vec<String> {
+fn messages(backends: &str, more: &str) -> Vec<String> {
     let problems = match read(&service(backends, more)) {
         Ok((_, warnings)) => warnings,
         Err(problems) => problems,
@@ -41,7 +41,7 @@ fn a_backend_is_a_text_or_a_table() {
 }
 
 #[test]
-fn what_cannot_be_meant_is_told() {
+fn what_cannot_be_meant_is_reported() {
     let one = "\"10.0.0.1:80\"";
     let two = "[\"10.0.0.1:80\", \"10.0.0.2:80\"]";
     for (backends, more, message) in [
@@ -81,15 +81,15 @@ fn what_cannot_be_meant_is_told() {
         (two, "balance = \"source\"", "Error: `source` is not one of the possible values"),
         (two, "slow-start = \"0s\"", "Error: 0s is out of range"),
     ] {
-        assert_eq!(told(backends, more), [message], "{backends} {more}");
+        assert_eq!(messages(backends, more), [message], "{backends} {more}");
     }
     for balance in Balance::WORDS.map(|(word, _)| word) {
         assert_eq!(
-            told(two, &format!("balance = \"{balance}\"\nslow-start = \"30s\"")),
+            messages(two, &format!("balance = \"{balance}\"\nslow-start = \"30s\"")),
             [""; 0],
             "{balance}"
         );
     }
     // A name can have several addresses.
-    assert_eq!(told("\"db.example:80\"", "balance = \"source-hash\"\nslow-start = \"off\""), [""; 0]);
+    assert_eq!(messages("\"db.example:80\"", "balance = \"source-hash\"\nslow-start = \"off\""), [""; 0]);
 }

@@ -3,7 +3,7 @@
 use super::super::super::model::{Check, CheckKind};
 use super::*;
 
-fn told(check: &str) -> Vec<String> {
+fn messages(check: &str) -> Vec<String> {
     let problems = match read(&format!("{WEB}[service.check]\n{check}\n")) {
         Ok((_, warnings)) => warnings,
         Err(problems) => problems,
@@ -33,7 +33,7 @@ fn a_check_has_defaults_by_its_type() {
 }
 
 #[test]
-fn what_cannot_be_meant_is_told_with_its_reason() {
+fn what_cannot_be_meant_is_reported_with_its_reason() {
     for (check, message) in [
         ("interval = \"1s\"\ntimeout = \"1s\"", "[service.check] has no `type`"),
         (
@@ -68,6 +68,6 @@ fn what_cannot_be_meant_is_told_with_its_reason() {
         ),
         ("type = \"tcp\"\ntls = false", "`tls` is for the types `http` and `send-expect`"),
     ] {
-        assert_eq!(told(check), [message], "{check}");
+        assert_eq!(messages(check), [message], "{check}");
     }
 }

@@ -33,11 +33,11 @@ const REQUESTS: (&str, &[&str]) = ("[[service]]", &[NAME, LISTEN, TO, CERTIFIED,
 /// Lines that a row's sections need beside its key.
 type Lines = &'static [(&'static str, &'static [&'static str])];
 const REVOCATION: &[&str] = &["mode = \"request\"", "ca = \"ca.pem\"", "crl = \"list.pem\""];
-const OF_CLIENTS: Lines = &[("[service.client-certificates]", REVOCATION)];
+const CLIENT_REVOCATION: Lines = &[("[service.client-certificates]", REVOCATION)];
 /// Keys that exclude `ca`.
 const WITHOUT_CA: Lines = &[("[service.client-certificates]", &["mode = \"request\""])];
 const WITHOUT_CA_IN_A_RULE: Lines = &[("[service.rule.client-certificates]", &["mode = \"request\""])];
-const OF_CLIENTS_OF_A_RULE: Lines = &[("[service.rule.client-certificates]", REVOCATION)];
+const RULE_CLIENT_REVOCATION: Lines = &[("[service.rule.client-certificates]", REVOCATION)];
 
 /// The columns of [`ROWS`], in groups of five.
 const MODES: &[Mode] = &[
@@ -255,39 +255,44 @@ const ROWS: &[Row] = &[
     row("[[service]]", "allow-clients", "+++++ +++++ !!+++ +++++ ++++! +!+"),
     row("[[service]]", "refuse-clients", "+++++ +++++ !!+++ +++++ ++++! +!+"),
     row("[[service]]", "missing-close-notify", "+++++ !++!! +++++ +++++ !!!!! +++"),
-    row("[service.client-certificates]", "mode", "+++++ !++!! +++++ +++++ ++!++ +++").with(OF_CLIENTS),
-    row("[service.client-certificates]", "ca", "+++++ !++!! +++++ +++++ ++!++ +++").with(OF_CLIENTS),
+    row("[service.client-certificates]", "mode", "+++++ !++!! +++++ +++++ ++!++ +++").with(CLIENT_REVOCATION),
+    row("[service.client-certificates]", "ca", "+++++ !++!! +++++ +++++ ++!++ +++").with(CLIENT_REVOCATION),
     row("[service.client-certificates]", "pinned", "+++++ !++!! ++++x +++++ ++!++ +++").with(WITHOUT_CA),
     row("[service.client-certificates]", "verify", "+++++ !++!! ++++x +++++ ++!++ +++")
         .line("verify = \"insecure-anything\"")
         .with(WITHOUT_CA),
-    row("[service.client-certificates]", "crl", "+++++ !++!! +++++ +++++ ++!++ +++").with(OF_CLIENTS),
-    row("[service.client-certificates]", "crl-expired", "+++++ !++!! +++++ +++++ ++!++ +++").with(OF_CLIENTS),
-    row("[service.client-certificates]", "crl-missing", "+++++ !++!! +++++ +++++ ++!++ +++").with(OF_CLIENTS),
-    row("[service.client-certificates]", "allow", "+++++ !++!! +++++ +++++ ++!++ +++").with(OF_CLIENTS),
-    row("[service.client-certificates]", "refuse", "+++++ !++!! +++++ +++++ ++!++ +++").with(OF_CLIENTS),
-    row("[service.client-certificates]", "failed-to", "+++++ !++!! +++++ +++++ ++!++ +++").with(OF_CLIENTS),
+    row("[service.client-certificates]", "crl", "+++++ !++!! +++++ +++++ ++!++ +++").with(CLIENT_REVOCATION),
+    row("[service.client-certificates]", "crl-expired", "+++++ !++!! +++++ +++++ ++!++ +++")
+        .with(CLIENT_REVOCATION),
+    row("[service.client-certificates]", "crl-missing", "+++++ !++!! +++++ +++++ ++!++ +++")
+        .with(CLIENT_REVOCATION),
+    row("[service.client-certificates]", "allow", "+++++ !++!! +++++ +++++ ++!++ +++")
+        .with(CLIENT_REVOCATION),
+    row("[service.client-certificates]", "refuse", "+++++ !++!! +++++ +++++ ++!++ +++")
+        .with(CLIENT_REVOCATION),
+    row("[service.client-certificates]", "failed-to", "+++++ !++!! +++++ +++++ ++!++ +++")
+        .with(CLIENT_REVOCATION),
     row("[service.rule.client-certificates]", "mode", "+++++ !+!!! +++++ +++++ ++!++ +++")
-        .with(OF_CLIENTS_OF_A_RULE),
+        .with(RULE_CLIENT_REVOCATION),
     row("[service.rule.client-certificates]", "ca", "+++++ !+!!! +++++ +++++ ++!++ +++")
-        .with(OF_CLIENTS_OF_A_RULE),
+        .with(RULE_CLIENT_REVOCATION),
     row("[service.rule.client-certificates]", "pinned", "+++++ !+!!! +++++ +++++ ++!++ +++")
         .with(WITHOUT_CA_IN_A_RULE),
     row("[service.rule.client-certificates]", "verify", "+++++ !+!!! +++++ +++++ ++!++ +++")
         .line("verify = \"insecure-anything\"")
         .with(WITHOUT_CA_IN_A_RULE),
     row("[service.rule.client-certificates]", "crl", "+++++ !+!!! +++++ +++++ ++!++ +++")
-        .with(OF_CLIENTS_OF_A_RULE),
+        .with(RULE_CLIENT_REVOCATION),
     row("[service.rule.client-certificates]", "crl-expired", "+++++ !+!!! +++++ +++++ ++!++ +++")
-        .with(OF_CLIENTS_OF_A_RULE),
+        .with(RULE_CLIENT_REVOCATION),
     row("[service.rule.client-certificates]", "crl-missing", "+++++ !+!!! +++++ +++++ ++!++ +++")
-        .with(OF_CLIENTS_OF_A_RULE),
+        .with(RULE_CLIENT_REVOCATION),
     row("[service.rule.client-certificates]", "allow", "+++++ !+!!! +++++ +++++ ++!++ +++")
-        .with(OF_CLIENTS_OF_A_RULE),
+        .with(RULE_CLIENT_REVOCATION),
     row("[service.rule.client-certificates]", "refuse", "+++++ !+!!! +++++ +++++ ++!++ +++")
-        .with(OF_CLIENTS_OF_A_RULE),
+        .with(RULE_CLIENT_REVOCATION),
     row("[service.rule.client-certificates]", "failed-to", "+++++ !+!!! +++++ +++++ ++!++ +++")
-        .with(OF_CLIENTS_OF_A_RULE),
+        .with(RULE_CLIENT_REVOCATION),
     row("[service.backend-tls]", "mode", "++++= !++++ +++++ +++++ +++++ +++"),
     row("[service.backend-tls]", "starttls", "++x+! !++++ +x+++ +++++ xxxxx x++"),
     row("[service.backend-tls]", "starttls-name", "++++! !++++ +x+++ +++++ xxxxx x++")
@@ -665,7 +670,7 @@ fn outcome(mode: &Mode, row: &Row, example: &str) -> (char, String) {
 }
 
 #[test]
-fn every_key_has_an_effect_in_every_mode_or_is_said_to_have_none() {
+fn every_key_has_an_effect_in_every_mode_or_is_reported_to_have_none() {
     let mut wrong = String::new();
     let sections = keys::FILE.all().into_iter().chain(INSIDE.iter().map(|(inside, _)| *inside));
     for section in sections {
@@ -693,7 +698,7 @@ fn every_key_has_an_effect_in_every_mode_or_is_said_to_have_none() {
 
 /// Beside the table: a value, or several keys together.
 #[test]
-fn combinations_without_effect_are_told() {
+fn combinations_without_effect_are_reported() {
     let web = |listen: &str, more: &str| format!("[[service]]\n{NAME}\n{listen}\n{more}\n");
     let two = "backend = [\"10.0.0.1:80\", \"10.0.0.2:80\"]\ncertificate = \"site.pem\"";
     let one = format!("{TO}\n{CERTIFIED}");
@@ -756,11 +761,14 @@ fn combinations_without_effect_are_told() {
             Ok((_, warnings)) => warnings,
             Err(problems) => problems,
         };
-        let told: Vec<_> =
+        let messages: Vec<_> =
             problems.iter().map(|problem| format!("{:?}: {}", problem.severity, problem.what)).collect();
-        let is_found =
-            if expected.is_empty() { told.is_empty() } else { told.iter().any(|told| told == expected) };
-        assert!(is_found, "{text}\n{told:#?}");
+        let is_found = if expected.is_empty() {
+            messages.is_empty()
+        } else {
+            messages.iter().any(|message| message == expected)
+        };
+        assert!(is_found, "{text}\n{messages:#?}");
     }
 }
 

@@ -18,7 +18,7 @@ fn http(lines: &str) -> Http {
 }
 
 /// Messages about a text: severity, line, the message and the hint.
-fn told(text: &str) -> Vec<String> {
+fn issues(text: &str) -> Vec<String> {
     let problems = read(text).map_or_else(|problems| problems, |(_, warnings)| warnings);
     let words = |problem: &Problem| {
         let hint = problem.hint.as_deref().unwrap_or("-");
@@ -140,7 +140,7 @@ fn routes_are_read_in_the_order_written() {
 }
 
 #[test]
-fn a_route_has_plain_backends_where_it_says_so_and_redirects_from_plain_services() {
+fn a_route_has_plain_backends_where_it_is_configured_and_redirects_from_plain_services() {
     let lines = "backend-tls = {}\n[[service.route]]\nbackend = \"10.0.0.1:80\"\n[service.route.backend-tls]\nmode = \"off\"\n";
     let [RequestRoute { action: RouteAction::Backends(_, Some(None)), .. }] = &http(lines).routes[..] else {
         panic!("{:?}", http(lines))
@@ -170,7 +170,7 @@ fn backends_of_routes_are_checked_with_those_of_the_service() {
             "error 9 a unix socket has no name that its certificate could be for | add `name = \"backend.example.org\"` to the section",
         ),
     ] {
-        assert_eq!(told(&shop(&lines)), [expected], "{lines}");
+        assert_eq!(issues(&shop(&lines)), [expected], "{lines}");
     }
     // A check over TLS is possible where only a route has it.
     good(&shop(&format!("check = {{ type = \"tls\" }}\n{}\nbackend-tls = {{}}", route("10.0.0.1:80"))));
@@ -204,14 +204,14 @@ fn backends_are_offered_the_version_that_is_spoken() {
         );
         let lines =
             format!("backend-tls = {{ alpn = {alpn} }}\nhttp = {{ backend-version = \"{version}\" }}");
-        assert_eq!(told(&shop(&lines)), [expected], "{lines}");
+        assert_eq!(issues(&shop(&lines)), [expected], "{lines}");
     }
 }
 
 #[test]
-fn what_cannot_go_with_http_mode_is_told() {
+fn what_cannot_go_with_http_mode_is_reported() {
     for (lines, expected) in WRONG {
-        assert_eq!(told(&shop(lines)), [*expected], "{lines}");
+        assert_eq!(issues(&shop(lines)), [*expected], "{lines}");
     }
     for (lines, expected) in [
         (
@@ -230,7 +230,7 @@ fn what_cannot_go_with_http_mode_is_told() {
             "error 6 `htp` is not one of the possible values | did you mean `http`?",
         ),
     ] {
-        assert_eq!(told(&format!("{WEB}{lines}\n")), [expected], "{lines}");
+        assert_eq!(issues(&format!("{WEB}{lines}\n")), [expected], "{lines}");
     }
     // Connections that are not kept may belong to one client.
     good(&shop("[service.http]\npool = 0\n[service.proxy-protocol]\nsend = \"v2\""));
@@ -515,12 +515,12 @@ const WRONG: &[(&str, &str)] = &[
 ];
 
 #[test]
-fn a_route_that_is_never_reached_is_told() {
+fn a_route_that_is_never_reached_is_reported() {
     let never = |first: &str, second: &str| {
         let text = shop(&format!("[[service.route]]\n{first}\n[[service.route]]\nname = \"b\"\n{second}"));
-        told(&text)
+        issues(&text)
             .iter()
-            .any(|told| told.contains("`b` is never reached: `route 1` matches its requests first"))
+            .any(|message| message.contains("`b` is never reached: `route 1` matches its requests first"))
     };
     for (first, second) in [
         ("", ""),
@@ -574,7 +574,7 @@ fn routes_that_take_every_request_need_no_backend_behind_them() {
         format!("mode = \"http\"\n[[service.route]]\nhosts = \"a.example\"\n{redirect}"),
         redirect.to_owned(),
     ] {
-        assert!(told(&text(&lines)).iter().any(|told| told == missing), "{lines}: {:?}", told(&text(&lines)));
+        assert!(issues(&text(&lines)).iter().any(|it| it == missing), "{lines}: {:?}", issues(&text(&lines)));
     }
 }
 
@@ -597,10 +597,10 @@ fn settings_about_backends_need_some() {
         ("[service.http]\nretries = 2", "retries"),
         ("[service.http]\npool = 5", "pool"),
     ] {
-        let told = told(&text(lines, "redirect = \"https\""));
-        let wanted =
+        let issues = issues(&text(lines, "redirect = \"https\""));
+        let expected =
             format!("`{name}` has no effect: all requests are redirected, and none goes to a backend");
-        assert!(told.iter().any(|told| told.contains(&wanted)), "{lines}: {told:?}");
+        assert!(issues.iter().any(|issue| issue.contains(&expected)), "{lines}: {issues:?}");
     }
     good(&text(
         "balance = \"least-connections\"\nslow-start = \"10s\"",
@@ -609,7 +609,7 @@ fn settings_about_backends_need_some() {
 }
 
 #[test]
-fn everything_that_is_wrong_with_http_mode_is_told_at_once() {
+fn everything_that_is_wrong_with_http_mode_is_reported_at_once() {
     let text = shop(
         "starttls = \"imap\"\nalpn = [\"imap\"]\nhttp = { pool = -1 }\nproxy-protocol = { send = \"v1\" }\n\
          [[service.route]]\npath = \"a\"\nmethods = \"get\"\n[[service.route]]\nheaders = \"a b\"\nbackend = \"x\"",

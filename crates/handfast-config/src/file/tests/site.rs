@@ -22,7 +22,7 @@ fn host(rules: &RequestRules) -> Vec<String> {
 }
 
 /// Messages about a text: the line and the message.
-fn told(text: &str) -> Vec<String> {
+fn messages(text: &str) -> Vec<String> {
     let problems = read(text).expect_err("it is wrong");
     problems.iter().map(|problem| format!("{} {}", problem.line(), problem.what)).collect()
 }
@@ -134,12 +134,12 @@ fn what_is_no_site_is_refused() {
         ("https://", "4 `:443` is not a backend"),
         ("https://www.example.org:0", "4 `0` is not a port"),
     ] {
-        assert_eq!(told(&to(&format!("\"{url}\""), "")), [what], "{url}");
+        assert_eq!(messages(&to(&format!("\"{url}\""), "")), [what], "{url}");
     }
 }
 
 #[test]
-fn what_contradicts_a_site_is_told() {
+fn what_contradicts_a_site_is_reported() {
     const SITE: &str = "\"https://www.example.org\"";
     for (backend, lines, what) in [
         (SITE, "mode = \"tcp\"", "5 a URL says where requests go, and `tcp` forwards bytes"),
@@ -179,7 +179,7 @@ fn what_contradicts_a_site_is_told() {
             "5 clients of HTTP speak TLS from the first byte: `starttls` cannot go with `mode = \"http\"`",
         ),
     ] {
-        assert_eq!(told(&to(backend, lines)), [what], "{backend} {lines}");
+        assert_eq!(messages(&to(backend, lines)), [what], "{backend} {lines}");
     }
 }
 
@@ -192,8 +192,8 @@ fn a_service_without_a_name_has_that_of_its_first_address() {
         assert_eq!(good(&listening(listen)).services[0].name, name);
     }
     for listen in ["\"127.0.0.1:0\"", "\"unix:/run/x.sock\""] {
-        assert_eq!(told(&listening(listen)), ["1 [[service]] has no `name`"], "{listen}");
+        assert_eq!(messages(&listening(listen)), ["1 [[service]] has no `name`"], "{listen}");
     }
-    let told_alone = told("[[service]]\ncertificate = \"web.pem\"\nbackend = \"10.0.0.1:80\"\n");
-    assert_eq!(told_alone, ["1 [[service]] has no `listen`"]);
+    let messages_alone = messages("[[service]]\ncertificate = \"web.pem\"\nbackend = \"10.0.0.1:80\"\n");
+    assert_eq!(messages_alone, ["1 [[service]] has no `listen`"]);
 }

@@ -4,7 +4,7 @@ use super::super::super::model::{ConnectThrough, Target, TunnelKind};
 use super::*;
 
 /// Messages about a service with these lines, errors and warnings.
-fn told(lines: &str) -> Vec<String> {
+fn messages(lines: &str) -> Vec<String> {
     let problems = match read(&format!("{WEB}{lines}\n")) {
         Ok((_, warnings)) => warnings,
         Err(problems) => problems,
@@ -27,7 +27,7 @@ fn a_proxy_on_the_way_is_read() {
 }
 
 #[test]
-fn what_cannot_be_meant_is_told() {
+fn what_cannot_be_meant_is_reported() {
     const MYSQL: &str = "starttls = \"mysql\"";
     let through =
         |more: &str| format!("connect-through = {{ type = \"http\", address = \"10.0.0.2:80\"{more} }}");
@@ -66,7 +66,7 @@ fn what_cannot_be_meant_is_told() {
             "Error: `failed-to` cannot be met with MySQL: its client logs in with what another server has greeted it with",
         ),
     ] {
-        assert_eq!(told(&lines), [message], "{lines}");
+        assert_eq!(messages(&lines), [message], "{lines}");
     }
     // Both with the same word, or one of them.
     for lines in [
@@ -75,7 +75,7 @@ fn what_cannot_be_meant_is_told() {
         "backend-tls = { starttls = \"xmpp\", name = \"im.example\" }".into(),
         "backend-tls = { starttls = \"xmpp\", starttls-name = \"im.example\" }".into(),
     ] {
-        assert_eq!(told(&lines), [""; 0], "{lines}");
+        assert_eq!(messages(&lines), [""; 0], "{lines}");
     }
     good(&format!(
         "{}backend-tls = {{ starttls = \"xmpp\" }}\n",
@@ -96,7 +96,7 @@ fn clients_that_are_greeted_before_tls_are_not_passed_through() {
     for protocol in handfast_wire::starttls::Protocol::ALL {
         let lines = format!("starttls = \"{}\"\n{rule}", protocol.name());
         if !protocol.server_speaks_first() {
-            assert_eq!(told(&lines), [""; 0], "{lines}");
+            assert_eq!(messages(&lines), [""; 0], "{lines}");
             continue;
         }
         let problems = read(&format!("{WEB}{lines}\n")).expect_err(&lines);
@@ -131,7 +131,7 @@ fn passwords_of_postgresql_that_cannot_match_are_warned_of() {
         ("starttls = \"postgresql\"".into(), &[]),
         ("starttls = \"smtp\"\nbackend-tls = { starttls = \"smtp\" }".into(), &[]),
     ] {
-        assert_eq!(told(&lines), expected, "{lines}");
+        assert_eq!(messages(&lines), expected, "{lines}");
     }
     let plain = WEB.replace("certificate = \"site.pem\"", "client-tls = false");
     let (_, warnings) = read(&format!("{plain}{BACKEND} }}\n")).expect("it is good");

@@ -11,13 +11,13 @@ fn parse(line: &str) -> Result<Request, PlanError> {
 }
 
 #[test]
-fn a_line_has_weight_method_and_path_as_far_as_they_are_said() {
-    let said = |line: &str| parse(line).map(|request| (request.weight, request.name()));
-    assert_eq!(said("/a?b=c"), Ok((1, "GET /a?b=c".into())));
-    assert_eq!(said("9 /a"), Ok((9, "GET /a".into())));
-    assert_eq!(said("POST /a"), Ok((1, "POST /a".into())));
-    assert_eq!(said(" 3  DELETE  https://a.example:8443/x/y#z "), Ok((3, "DELETE /x/y".into())));
-    assert_eq!(said("https://A.EXAMPLE:8443"), Ok((1, "GET /".into())));
+fn a_line_has_weight_method_and_path_as_far_as_they_are_given() {
+    let parsed = |line: &str| parse(line).map(|request| (request.weight, request.name()));
+    assert_eq!(parsed("/a?b=c"), Ok((1, "GET /a?b=c".into())));
+    assert_eq!(parsed("9 /a"), Ok((9, "GET /a".into())));
+    assert_eq!(parsed("POST /a"), Ok((1, "POST /a".into())));
+    assert_eq!(parsed(" 3  DELETE  https://a.example:8443/x/y#z "), Ok((3, "DELETE /x/y".into())));
+    assert_eq!(parsed("https://A.EXAMPLE:8443"), Ok((1, "GET /".into())));
     assert_eq!(parse("/a").unwrap().headers, base().headers, "what all have, this one has too");
 }
 
@@ -32,7 +32,7 @@ fn a_body_for_all_is_not_for_a_method_that_has_none() {
 }
 
 #[test]
-fn a_line_that_is_wrong_says_why() {
+fn a_line_that_is_wrong_reports_the_reason() {
     let wrong = |line: &str| parse(line).unwrap_err().to_string();
     assert!(wrong("").contains("expected `[WEIGHT] [METHOD] PATH`"));
     assert!(wrong("a").contains("begins with /"));

@@ -40,12 +40,12 @@ async fn backend(run: Rc<Run>, work: Work, socket: ListeningSocket) {
                     Work::Bulk => flood(&run, stream).await,
                 };
                 if let Err(what) = done {
-                    run.trouble(format!("its backend: {what}"));
+                    run.record_error(format!("its backend: {what}"));
                 }
             });
         }
         if let Err(error) = listener.ready(Moment::NEVER).await {
-            return run.trouble(format!("its backend: wait for connections: {error}"));
+            return run.record_error(format!("its backend: wait for connections: {error}"));
         }
     }
 }
@@ -116,7 +116,7 @@ async fn client(run: Rc<Run>, work: Work, relay: Address, number: usize) {
             },
         };
         if let Err(what) = done {
-            return run.trouble(format!("its client: {what}"));
+            return run.record_error(format!("its client: {what}"));
         }
     }
 }

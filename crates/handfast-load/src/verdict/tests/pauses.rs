@@ -81,7 +81,7 @@ fn a_target_that_stood_still_for_most_of_the_run_is_seen() {
 }
 
 #[test]
-fn an_open_model_shows_a_pause_and_says_so() {
+fn an_open_model_shows_a_pause_and_reports_it() {
     let mut outcome = still(&open(), &[4]);
     // What was due meanwhile is done a second later.
     outcome.seconds[5].tally.transactions += 1_000;
@@ -114,7 +114,7 @@ fn paused(made: &Made, pauses: &[(usize, u64)]) -> Outcome {
 }
 
 #[test]
-fn a_generator_that_was_paused_says_nothing_of_the_target() {
+fn a_generator_that_was_paused_does_not_describe_the_target() {
     let mut outcome = still(&closed(), &[4, 5]);
     for (second, paused) in [(4, 600_000_000), (5, 1_000_000_000)] {
         outcome.seconds[second].threads.iter_mut().for_each(|thread| thread.paused_ns = paused);
@@ -167,14 +167,14 @@ fn a_report_has_one_figure_of_the_lag() {
 }
 
 #[test]
-fn it_is_told_when_errors_came() {
-    let failing = |seconds: std::ops::Range<usize>, word: VerdictWord, each: u64, said: &str| {
+fn it_is_reported_when_errors_came() {
+    let failing = |seconds: std::ops::Range<usize>, word: VerdictWord, each: u64, evidence: &str| {
         let mut outcome = closed().outcome();
         for second in &mut outcome.seconds[seconds] {
             second.tally.failed = each;
             outcome.totals.tally.failed += each;
         }
-        assert_says(&judge(&outcome, None), word, said);
+        assert_says(&judge(&outcome, None), word, evidence);
     };
     let errors = VerdictWord::Errors;
     failing(
@@ -202,7 +202,7 @@ fn it_is_told_when_errors_came() {
 fn where_nothing_was_due_nothing_failed() {
     let plan =
         Plan { duration: Duration::from_millis(100), ..with_model(Model::open(1.0, Arrivals::Poisson)) };
-    let said = |plan: &Plan, unserved: u64| {
+    let verdict_of = |plan: &Plan, unserved: u64| {
         let mut outcome = made_of(plan.clone(), Vec::new(), "", BTreeMap::new());
         outcome.totals.tally.unserved = unserved;
         let verdict = judge(&outcome, None);
@@ -210,9 +210,11 @@ fn where_nothing_was_due_nothing_failed() {
         verdict.evidence[0].clone()
     };
     assert!(
-        said(&plan, 0)
+        verdict_of(&plan, 0)
             .starts_with("no transaction was due within 0.1 s: 1.00/s makes 0.10 of them on average")
     );
-    assert_eq!(said(&plan, 2), "none of the 2 transactions due within 0.1 s started");
-    assert!(said(&Plan::default(), 0).starts_with("no transaction finished within 10.0 s, and none failed"));
+    assert_eq!(verdict_of(&plan, 2), "none of the 2 transactions due within 0.1 s started");
+    assert!(
+        verdict_of(&Plan::default(), 0).starts_with("no transaction finished within 10.0 s, and none failed")
+    );
 }

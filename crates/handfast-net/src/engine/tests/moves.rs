@@ -155,7 +155,7 @@ fn what_comes_while_nobody_has_it_wakes_nobody_and_is_kept_for_the_next() {
 
 /// The edge wakes the task that has it, which is in the queue already when the stream is taken away.
 #[test]
-fn an_edge_that_was_told_to_the_one_before_is_not_lost() {
+fn an_edge_that_the_previous_task_received_is_not_lost() {
     on_engine(|| async {
         for next in [0, 1] {
             let (stage, mut peer) = Stage::new(3);
@@ -179,7 +179,7 @@ fn an_edge_that_was_told_to_the_one_before_is_not_lost() {
 }
 
 #[test]
-fn room_to_write_is_told_to_the_task_that_waits_for_it_now() {
+fn room_to_write_is_reported_to_the_task_that_waits_for_it_now() {
     on_engine(|| async {
         give_up_after(Duration::from_secs(20));
         let (mut stream, peer) = pair();

@@ -117,7 +117,7 @@ fn one_that_is_dropped_on_another_thread_goes_at_its_moment() {
 }
 
 #[test]
-fn timers_of_the_same_moment_are_told_apart() {
+fn timers_of_the_same_moment_are_distinguished() {
     on_engine(|| async {
         give_up_after(Duration::from_secs(20));
         let moment = now() + Duration::from_millis(10);

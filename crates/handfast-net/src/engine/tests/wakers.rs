@@ -140,9 +140,9 @@ fn a_wake_from_another_thread_reaches_an_engine_that_sleeps() {
             });
         });
         for round in 1..=1000 {
-            let mut asked = false;
+            let mut is_polled = false;
             std::future::poll_fn(|context| {
-                if !std::mem::replace(&mut asked, true) {
+                if !std::mem::replace(&mut is_polled, true) {
                     hand_over.send(context.waker().clone()).expect("the thread listens");
                 }
                 if ROUND.load(Ordering::Acquire) < round { Poll::Pending } else { Poll::Ready(()) }

@@ -51,7 +51,7 @@ fn last_bytes_do_not_wait_when_more_follow_after_all() {
 }
 
 #[test]
-fn who_speaks_first_is_heard_of_with_the_first_bytes() {
+fn a_peer_that_sends_first_wakes_with_its_first_bytes() {
     on_engine(|| async {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         listener.set_nonblocking(true).expect("a socket");
@@ -60,10 +60,10 @@ fn who_speaks_first_is_heard_of_with_the_first_bytes() {
         for _ in 0..TRIES {
             let mut dialling = Dialling::start_to_speak(&address).expect("it listens");
             let early = listener.accept();
-            let heard_of_it = early.is_ok();
-            waited += usize::from(!heard_of_it);
+            let was_notified = early.is_ok();
+            waited += usize::from(!was_notified);
             assert_eq!(dialling.advance(b"hello"), Ok(Some(5)));
-            let mut peer = if heard_of_it { early } else { listener.accept() }.expect("it has spoken").0;
+            let mut peer = if was_notified { early } else { listener.accept() }.expect("it has spoken").0;
             let mut buffer = [0; 10];
             assert_eq!(peer.read(&mut buffer).expect("it came along"), 5);
         }

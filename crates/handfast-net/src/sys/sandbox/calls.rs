@@ -85,7 +85,7 @@ const NET_FAMILIES: &[u32] = &[libc::AF_UNIX as u32, libc::AF_INET as u32, libc:
 /// `PR_GET_AUXV`, by which a library finds the clock that needs no system call.
 const AUXILIARY: u32 = 0x4155_5856;
 /// Operations of prctl(2) on the thread itself: its name, names of its memory, giving up privileges.
-const OF_ITSELF: &[u32] = &[
+const PRCTL_OPERATIONS: &[u32] = &[
     libc::PR_SET_NAME as u32,
     libc::PR_GET_NAME as u32,
     libc::PR_SET_VMA as u32,
@@ -153,7 +153,7 @@ fn filter(machine: u32, duty: Duty) -> Vec<sock_filter> {
     }
     let families = if duty == Duty::HoldsKeys { &[] } else { NET_FAMILIES };
     one_of(&mut filter, libc::SYS_socket, families);
-    one_of(&mut filter, libc::SYS_prctl, OF_ITSELF);
+    one_of(&mut filter, libc::SYS_prctl, PRCTL_OPERATIONS);
     // Memory that is written and executed is what an attacker needs.
     for number in [libc::SYS_mmap, libc::SYS_mprotect] {
         by_bit(&mut filter, number, 2, libc::PROT_EXEC, [REFUSE, SECCOMP_RET_ALLOW]);

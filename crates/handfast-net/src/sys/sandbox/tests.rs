@@ -37,7 +37,7 @@ fn in_the_sandbox<T: Send>(name: &str, duty: Duty, act: impl FnOnce() -> T + Sen
 }
 
 /// Returns true if Landlock is too old to restrict abstract sockets and signals.
-fn knows_no_scopes() -> bool {
+fn lacks_scopes() -> bool {
     call(libc::SYS_landlock_create_ruleset, [0, 0, VERSION, 0]).is_ok_and(|version| version < 6)
 }
 
@@ -78,9 +78,9 @@ fn a_thread_that_serves_has_its_sockets_and_nothing_else() {
     let refused = refused_on("serves");
     for call in ["openat", "execve", "socket"] {
         let begins = format!("the system call {call}");
-        assert!(refused.iter().any(|said| said.starts_with(&begins)), "{call}: {refused:?}");
+        assert!(refused.iter().any(|message| message.starts_with(&begins)), "{call}: {refused:?}");
     }
-    assert!(refused.iter().all(|said| said.ends_with(" on the thread serves")), "{refused:?}");
+    assert!(refused.iter().all(|message| message.ends_with(" on the thread serves")), "{refused:?}");
 }
 
 /// Fails only in a run on its own: one thread of the process that gave memory back before is enough for all.
@@ -184,7 +184,7 @@ fn files_are_reached_below_what_is_left_and_nowhere_else() {
                 [(None, None), (denied, denied)].contains(&(connected, killed)),
                 "{connected:?} {killed:?}"
             );
-            assert_eq!(connected.is_none(), knows_no_scopes(), "{connected:?}");
+            assert_eq!(connected.is_none(), lacks_scopes(), "{connected:?}");
         }
         Err(error) if matches!(error.raw_os_error(), Some(libc::ENOSYS | libc::EOPNOTSUPP)) => {
             skipped!("no Landlock here: {error}");

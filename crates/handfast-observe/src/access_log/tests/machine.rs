@@ -32,7 +32,7 @@ impl Daemon {
 
 fn bound(path: &Path) -> UnixDatagram {
     let socket = UnixDatagram::bind(path).expect("the folder is ours");
-    socket.set_read_timeout(Some(PATIENCE)).expect("a time above zero");
+    socket.set_read_timeout(Some(TIMEOUT)).expect("a time above zero");
     socket
 }
 
@@ -54,7 +54,7 @@ fn syslog_gets_a_datagram_for_each_line() {
         let (_, line) = datagram.split_once(": ").expect("it begins so");
         assert_eq!(format!("{line}\n"), one_line(&record(), &reason(None)));
     }
-    assert_eq!(log.stop(PATIENCE), Stopped { written: 3, dropped: 0, finished: true });
+    assert_eq!(log.stop(TIMEOUT), Stopped { written: 3, dropped: 0, finished: true });
 }
 
 #[test]
@@ -71,11 +71,11 @@ fn the_journal_gets_an_entry_for_each_line() {
             format!("PRIORITY=6\nSYSLOG_FACILITY=3\nSYSLOG_IDENTIFIER=handfast-access\nMESSAGE={line}");
         assert_eq!(entry, expected);
     }
-    assert_eq!(log.stop(PATIENCE), Stopped { written: 2, dropped: 0, finished: true });
+    assert_eq!(log.stop(TIMEOUT), Stopped { written: 2, dropped: 0, finished: true });
 }
 
 #[test]
-fn a_daemon_that_comes_back_is_told_what_it_missed() {
+fn a_daemon_that_comes_back_receives_the_number_of_lost_lines() {
     let mut daemon = Daemon::new();
     let log = syslog_to(daemon.path());
     let (mut thread, totals) = (log.for_thread(), log.totals());
@@ -94,7 +94,7 @@ fn a_daemon_that_comes_back_is_told_what_it_missed() {
     let notice = daemon.received();
     assert!(notice.contains("\"dropped_lines\":1,\"because\":\"write: "), "{notice}");
     assert!(daemon.received().contains("\"service\":\"web\""));
-    assert_eq!(log.stop(PATIENCE), Stopped { written: 2, dropped: 1, finished: true });
+    assert_eq!(log.stop(TIMEOUT), Stopped { written: 2, dropped: 1, finished: true });
 }
 
 #[test]

@@ -15,7 +15,7 @@ fn logged(format: LogFormat, requests: u64, cause: Cause) -> String {
     thread.write_request(&request(b"GET", b"/"));
     thread.write(&Record { requests, ..record() }, &CloseReason::new(Step::Relay, Side::Client, cause));
     drop(thread);
-    log.stop(PATIENCE);
+    log.stop(TIMEOUT);
     fs::read_to_string(&path).expect("the log")
 }
 

@@ -170,7 +170,7 @@ async fn wait_for(address: Address, threads: usize, shared: Rc<AdminState>) {
                 RequiredToken::Token(token) => Some(token.as_str()),
                 RequiredToken::None | RequiredToken::Unknown => None,
             };
-            handfast_admin::ask_for_address(&neighbour, threads, token)
+            handfast_admin::request_address(&neighbour, threads, token)
         });
         let pause = if matches!(given.await, Ok(Ok(true))) { AGAIN.0 } else { AGAIN.1 };
         tokio::time::sleep(pause).await;

@@ -99,7 +99,7 @@ impl<'c, C: Client> Fetch<'c, C> {
         match stale {
             Some(stale) if head.status == 304 => {
                 let hit = cache.unchanged(stale, asked, head, policy, times);
-                filler.look_again();
+                filler.restart_followers();
                 return Came::Confirmed(hit);
             }
             Some(stale)

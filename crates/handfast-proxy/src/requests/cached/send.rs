@@ -1,6 +1,6 @@
 //! A response from the cache, for a client.
 
-use handfast_cache::{Answer, CacheStatus, Hit, ReadError, Reader};
+use handfast_cache::{CacheStatus, CachedResponse, Hit, ReadError, Reader};
 use handfast_leg::runtime::Runtime;
 use handfast_net::clock::Moment;
 use handfast_net::engine::Woken;
@@ -26,7 +26,7 @@ const PIECE: usize = 65_536;
 
 /// Response to a client for a hit, and the time of the decision, in milliseconds since 1970.
 pub(super) struct Prepared {
-    answer: Answer,
+    answer: CachedResponse,
     now_ms: u64,
 }
 
@@ -47,7 +47,7 @@ pub(super) async fn send<R: Runtime>(
     status: CacheStatus,
 ) -> Option<Ended<R::Socket>> {
     request.enter(RequestPart::Relay, R::now());
-    let Prepared { answer: Answer { head, status: code, content }, now_ms: now } = prepared;
+    let Prepared { answer: CachedResponse { head, status: code, content }, now_ms: now } = prepared;
     let mut reader = hit.reader(content.clone());
     match until_ready::<R, _>(connection, client, request, |waker| reader.poll_ready(waker)).await {
         Ok(Some(Ok(()))) => {}

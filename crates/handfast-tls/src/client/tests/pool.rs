@@ -26,7 +26,7 @@ impl rustls::server::ProducesTickets for Tickets {
 
 #[test]
 fn the_pool_is_bounded() {
-    for (keeps_many_tickets, kept) in [(false, tickets::FEW), (true, tickets::LIMIT)] {
+    for (keeps_many_tickets, kept) in [(false, tickets::MIN_TICKETS_PER_THREAD), (true, tickets::LIMIT)] {
         let client = client(&ClientSettings { keeps_many_tickets, ..settings(&["1.3"]) });
         let mut config = server(&authority());
         config.send_tls13_tickets = 100;
@@ -71,10 +71,10 @@ fn a_pool_of_several_threads_is_larger_and_has_a_bound() {
     let mut config = server(&authority());
     config.send_tls13_tickets = 100;
     talk(&client, &config, false).establish();
-    assert_eq!(client.tickets(), 4 * tickets::FEW);
+    assert_eq!(client.tickets(), 4 * tickets::MIN_TICKETS_PER_THREAD);
     drop(others);
     talk(&client, &config, false).establish();
-    assert_eq!(client.tickets(), tickets::FEW);
+    assert_eq!(client.tickets(), tickets::MIN_TICKETS_PER_THREAD);
 }
 
 /// A thread that is suspended while it has the tickets costs the others a full handshake, and no time.
@@ -103,7 +103,7 @@ fn tickets_have_a_bound_in_bytes_together() {
     for _ in 0..3 {
         talk(&client, &config, false).establish();
     }
-    let most = tickets::FEW_BYTES / (size + certificates);
+    let most = tickets::TICKET_BYTES_PER_THREAD / (size + certificates);
     assert_eq!((client.tickets(), client.pool.bytes()), (most, most * (size + certificates)));
     // Taken tickets no longer count.
     let pending: Vec<_> = (0..most).map(|_| talk(&client, &config, true)).collect();

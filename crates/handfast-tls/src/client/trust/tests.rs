@@ -51,7 +51,7 @@ fn a_stapled_response_decides_about_revocation() {
         format!("-----BEGIN CERTIFICATE-----\n{text}\n-----END CERTIFICATE-----\n")
     };
     let [by_ca, exactly] = [&chain[1], &chain[0]].map(|der| loaded(&pem(der)).trust.expect("no error"));
-    let told = |trust: &Trust, intermediates: &[CertificateDer<'_>], response: &[u8]| {
+    let refusal_of = |trust: &Trust, intermediates: &[CertificateDer<'_>], response: &[u8]| {
         let checked = trust.check(&chain[0], intermediates, &name("localhost"), response, at());
         checked.err().map(|refusal| refusal.to_string())
     };
@@ -78,31 +78,34 @@ fn a_stapled_response_decides_about_revocation() {
     ] {
         let response = staple::tests::sent(heading);
         for (trust, intermediates) in [(&by_ca, &[][..]), (&by_ca, &chain[1..]), (&exactly, &chain[1..])] {
-            assert_eq!(told(trust, intermediates, &response), None, "{heading}: it is not looked at");
+            assert_eq!(refusal_of(trust, intermediates, &response), None, "{heading}: it is not looked at");
             let lenient = trust.clone().revocation(Revocation::Stapled);
             let strict = trust.clone().revocation(Revocation::StapleRequired);
             let expected = words.filter(|_| heading == "revoked");
-            assert_eq!(told(&lenient, intermediates, &response).as_deref(), expected, "{heading}");
-            let said = told(&strict, intermediates, &response);
-            let is_as_said = match (&said, words) {
+            assert_eq!(refusal_of(&lenient, intermediates, &response).as_deref(), expected, "{heading}");
+            let reason = refusal_of(&strict, intermediates, &response);
+            let is_as_expected = match (&reason, words) {
                 (None, None) => true,
-                (Some(said), Some(words)) => said.starts_with(words),
+                (Some(reason), Some(words)) => reason.starts_with(words),
                 _ => false,
             };
-            assert!(is_as_said, "{heading}: {said:?}");
+            assert!(is_as_expected, "{heading}: {reason:?}");
         }
     }
     let lenient = by_ca.clone().revocation(Revocation::Stapled);
     let strict = by_ca.clone().revocation(Revocation::StapleRequired);
-    assert_eq!(told(&lenient, &[], &[]), None);
-    assert_eq!(told(&lenient, &[], b"no response"), None);
+    assert_eq!(refusal_of(&lenient, &[], &[]), None);
+    assert_eq!(refusal_of(&lenient, &[], b"no response"), None);
     let none = "no OCSP response came with it, and one is required";
-    assert_eq!(told(&strict, &[], &[]).as_deref(), Some(none));
-    assert!(told(&strict, &[], b"no response").is_some_and(|said| said.contains("is not an OCSP response")));
+    assert_eq!(refusal_of(&strict, &[], &[]).as_deref(), Some(none));
+    assert!(
+        refusal_of(&strict, &[], b"no response")
+            .is_some_and(|reason| reason.contains("is not an OCSP response"))
+    );
     // The issuer is unknown: nothing shows if the response is its own.
     let alone = exactly.revocation(Revocation::StapleRequired);
-    let said = told(&alone, &[], &staple::tests::sent("good"));
-    assert!(said.is_some_and(|said| said.contains("is signed neither by the certificate's issuer")));
+    let reason = refusal_of(&alone, &[], &staple::tests::sent("good"));
+    assert!(reason.is_some_and(|reason| reason.contains("is signed neither by the certificate's issuer")));
     assert!(by_ca != lenient && lenient != strict, "a ticket of one is not good for the other");
 }
 
@@ -120,7 +123,7 @@ fn called(common_name: &str, names: &[SanType], ca: &Made) -> CertificateDer<'st
 
 /// As OpenSSL compares: the common name counts where there are no alternative names, and only then.
 #[test]
-fn a_common_name_counts_where_it_is_asked_for_and_alone() {
+fn a_common_name_counts_where_it_is_requested_and_alone() {
     let ca = Maker::authority("a CA").self_signed();
     let trust = loaded(&ca.pem()).trust.expect("no error");
     let lenient = trust.clone().or_common_name();
@@ -148,8 +151,9 @@ fn a_common_name_counts_where_it_is_asked_for_and_alone() {
         let by_alternative_name = ["other.example", "192.0.2.1"].contains(&host);
         assert_eq!(check(&trust).is_ok(), by_alternative_name, "{common_name} {host}");
     }
-    let told = lenient.check(&called("b.example", &[], &ca), &[], &name("a.example"), &[], at()).unwrap_err();
-    assert_eq!(told.to_string(), "it is for CN=b.example; expected \"a.example\"");
+    let refusal =
+        lenient.check(&called("b.example", &[], &ca), &[], &name("a.example"), &[], at()).unwrap_err();
+    assert_eq!(refusal.to_string(), "it is for CN=b.example; expected \"a.example\"");
 }
 
 /// The usual first attempt, as with curl's `--cacert`.
@@ -163,7 +167,7 @@ fn a_self_signed_certificate_may_be_named_itself() {
 }
 
 #[test]
-fn a_pinned_key_is_asked_for_beside_the_ca_or_decides_alone() {
+fn a_pinned_key_is_requested_beside_the_ca_or_decides_alone() {
     let ca = Maker::authority("a CA").self_signed();
     let [server, other] = [0, 1].map(|_| Maker::new(&["backend.example"]).signed_by(&ca));
     let pin = Pin::of(server.certificate.der()).expect("readable");
@@ -180,7 +184,7 @@ fn a_pinned_key_is_asked_for_beside_the_ca_or_decides_alone() {
 }
 
 #[test]
-fn what_is_wrong_with_the_file_is_said() {
+fn what_is_wrong_with_the_file_is_reported() {
     let ca = Maker::authority("a CA").self_signed();
     for (pem, reason) in [
         (String::new(), Reason::Empty),
@@ -222,11 +226,11 @@ fn of_several_authorities_the_bad_one_is_named_by_its_number() {
 }
 
 #[test]
-fn a_name_is_asked_for_unless_keys_alone_decide() {
+fn a_name_is_requested_unless_keys_alone_decide() {
     let ca = Maker::authority("a CA").self_signed();
     let strict = loaded(&ca.pem()).trust.expect("no error");
-    assert!(strict.asks_for_a_name() && !strict.asking(&[], false).asks_for_a_name());
-    assert!(!Trust::only_pins(&[]).asks_for_a_name());
+    assert!(strict.requires_name() && !strict.asking(&[], false).requires_name());
+    assert!(!Trust::only_pins(&[]).requires_name());
 }
 
 /// Whatever this machine has: the set is empty only where there are no CAs.

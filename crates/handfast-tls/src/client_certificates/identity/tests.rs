@@ -150,8 +150,8 @@ fn older_certificates_have_their_names_in_other_letters() {
 fn a_client_is_called_by_its_names_as_rules_write_them() {
     let uris = with_uris(&["spiffe://example.org/a", "https://example.org/b"]);
     let outline = Outline::read(&uris).unwrap();
-    let told = Identity::of(&outline, 1).unwrap().to_string();
-    assert_eq!(told, "cn:x, spiffe://example.org/a, uri:https://example.org/b");
+    let text = Identity::of(&outline, 1).unwrap().to_string();
+    assert_eq!(text, "cn:x, spiffe://example.org/a, uri:https://example.org/b");
 }
 
 #[test]
@@ -244,8 +244,8 @@ fn rules_that_mean_nothing_are_refused() {
         ("pin:sha256/AAAA", "no pin"),
         ("pin:sha256/AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAB=", "no pin"),
     ] {
-        let said = Rule::parse(text).unwrap_err();
-        assert!(said.contains(word), "{text}: {said}");
+        let error = Rule::parse(text).unwrap_err();
+        assert!(error.contains(word), "{text}: {error}");
     }
 }
 
@@ -286,17 +286,17 @@ fn a_rule_is_for_nothing_that_only_looks_like_it() {
 
 /// Clients choose their names: a refusal in the log is no longer than this for it.
 #[test]
-fn long_names_are_cut_where_a_client_is_told_of() {
+fn long_names_are_cut_where_a_client_is_described() {
     let long = format!("https://example.org/{}", "x".repeat(500));
-    let told = |uris: &[&str]| {
+    let text_of = |uris: &[&str]| {
         let own = with_uris(uris);
         Identity::of(&Outline::read(&own).unwrap(), 1).unwrap().to_string()
     };
-    assert_eq!(told(&[&long]), format!("cn:x, uri:{}", &long[..128]));
-    assert_eq!(told(&[&long[..128]]), format!("cn:x, uri:{}", &long[..128]));
-    assert_eq!(told(&["a:1", "a:2", "a:3", "a:4"]), "cn:x, uri:a:1, uri:a:2, uri:a:3, uri:a:4");
+    assert_eq!(text_of(&[&long]), format!("cn:x, uri:{}", &long[..128]));
+    assert_eq!(text_of(&[&long[..128]]), format!("cn:x, uri:{}", &long[..128]));
+    assert_eq!(text_of(&["a:1", "a:2", "a:3", "a:4"]), "cn:x, uri:a:1, uri:a:2, uri:a:3, uri:a:4");
     assert_eq!(
-        told(&["a:1", "a:2", "a:3", "a:4", "a:5"]),
+        text_of(&["a:1", "a:2", "a:3", "a:4", "a:5"]),
         "cn:x, uri:a:1, uri:a:2, uri:a:3, uri:a:4 and 1 other names"
     );
     let (nobody, _) = certificate(&[], &[]);

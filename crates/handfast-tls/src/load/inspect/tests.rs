@@ -25,7 +25,7 @@ fn seen(paths: &[&Path]) -> Inspected {
 }
 
 /// Severity, reason and message of each finding.
-fn told(seen: &Inspected) -> Vec<(Severity, Reason, &str)> {
+fn findings(seen: &Inspected) -> Vec<(Severity, Reason, &str)> {
     seen.findings.iter().map(|finding| (finding.severity, finding.reason, finding.message.as_str())).collect()
 }
 
@@ -47,7 +47,7 @@ fn what_is_good_is_only_counted() {
         Maker::new(&["b.example.org"]).valid((2026, 1, 1), (2028, 1, 1)).self_signed().both(),
     );
     let seen = seen(&[folder.path()]);
-    assert_eq!(told(&seen), []);
+    assert_eq!(findings(&seen), []);
     assert_eq!((seen.certificates, seen.keys, seen.files), (4, 2, 7));
     assert_eq!(seen.first_to_expire.map(|first| first.0).as_deref(), Some("www.example.org"));
 }
@@ -68,63 +68,63 @@ fn weak_keys_are_found_in_certificates_and_in_keys() {
     for (name, content, words) in samples {
         let path = folder.put(name, content);
         let seen = seen_with(&good, &[&path]);
-        let weak: Vec<_> = told(&seen)
+        let weak: Vec<_> = findings(&seen)
             .into_iter()
-            .filter(|told| (told.0, told.1) == (Severity::Error, Reason::WeakKey))
+            .filter(|finding| (finding.0, finding.1) == (Severity::Error, Reason::WeakKey))
             .collect();
         assert!(weak.len() == 1 && weak[0].2.contains(words), "{name}: {:?}", seen.findings);
     }
     let unlisted = seen(&[&folder.at("debian.key")]);
-    assert_eq!(told(&unlisted), [], "its numbers are good, and no list was given");
+    assert_eq!(findings(&unlisted), [], "its numbers are good, and no list was given");
 }
 
 #[test]
-fn dates_are_told_of_in_time() {
+fn dates_are_reported_in_time() {
     let folder = Folder::new();
-    let said = |from, to| {
+    let finding_of = |from, to| {
         let path = folder.put("a.pem", Maker::new(&["a.example.org"]).valid(from, to).self_signed().pem());
         let seen = seen(&[&path]);
         let first = seen.findings.first();
         first.map(|finding| (finding.severity, finding.reason, finding.message.clone()))
     };
     // Now is noon of 2026-11-01.
-    assert_eq!(said((2026, 9, 1), (2026, 11, 30)), None, "29 days left of 90");
-    let (severity, reason, words) = said((2026, 9, 1), (2026, 11, 20)).expect("18 days");
+    assert_eq!(finding_of((2026, 9, 1), (2026, 11, 30)), None, "29 days left of 90");
+    let (severity, reason, words) = finding_of((2026, 9, 1), (2026, 11, 20)).expect("18 days");
     assert_eq!((severity, reason), (Severity::Warning, Reason::Expired));
     assert!(
         words.starts_with("the certificate of a.example.org expires in 18 days, on 2026-11-20"),
         "{words}"
     );
-    assert_eq!(said((2026, 10, 31), (2026, 11, 6)), None, "4.5 days left of six");
-    assert!(said((2026, 10, 28), (2026, 11, 3)).is_some(), "1.5 days left of six");
-    let (severity, _, words) = said((2025, 1, 1), (2026, 10, 30)).expect("expired");
+    assert_eq!(finding_of((2026, 10, 31), (2026, 11, 6)), None, "4.5 days left of six");
+    assert!(finding_of((2026, 10, 28), (2026, 11, 3)).is_some(), "1.5 days left of six");
+    let (severity, _, words) = finding_of((2025, 1, 1), (2026, 10, 30)).expect("expired");
     assert_eq!(severity, Severity::Error);
     assert!(words.contains("expired 2 days ago"), "{words}");
-    assert!(said((2026, 12, 1), (2027, 12, 1)).is_some_and(|said| said.1 == Reason::NotYetValid));
+    assert!(finding_of((2026, 12, 1), (2027, 12, 1)).is_some_and(|message| message.1 == Reason::NotYetValid));
 }
 
 #[test]
-fn chains_in_the_wrong_order_are_told_of_and_bundles_are_not() {
+fn chains_in_the_wrong_order_are_reported_and_bundles_are_not() {
     let folder = Folder::new();
     let root = Maker::authority("root").self_signed();
     let middle = Maker::authority("middle").signed_by(&root);
     let leaf = Maker::new(&["a.example.org"]).signed_by(&middle);
-    let said = |content: String| {
+    let findings_of = |content: String| {
         let seen = seen(&[&folder.put("chain.pem", content)]);
-        told(&seen).iter().map(|told| (told.1, told.2.to_owned())).collect::<Vec<_>>()
+        findings(&seen).iter().map(|finding| (finding.1, finding.2.to_owned())).collect::<Vec<_>>()
     };
-    let reversed = said(middle.pem() + &leaf.pem());
+    let reversed = findings_of(middle.pem() + &leaf.pem());
     assert!(
         matches!(&reversed[..], [(Reason::ChainOrder, words)] if words.contains("a.example.org, is number 2")),
         "{reversed:?}"
     );
-    let skipped = said(leaf.pem() + &root.pem() + &middle.pem());
+    let skipped = findings_of(leaf.pem() + &root.pem() + &middle.pem());
     assert!(
         matches!(&skipped[..], [(Reason::ChainOrder, words)] if words.contains("was signed by \"CN=middle\", and the next certificate is that of \"CN=root\"")),
         "{skipped:?}"
     );
-    assert_eq!(said(middle.pem() + &root.pem()), []);
-    assert_eq!(said(leaf.pem() + &Maker::new(&["b.example.org"]).self_signed().pem()), []);
+    assert_eq!(findings_of(middle.pem() + &root.pem()), []);
+    assert_eq!(findings_of(leaf.pem() + &Maker::new(&["b.example.org"]).self_signed().pem()), []);
 }
 
 /// The findings about a server that presents these certificates.
@@ -146,7 +146,7 @@ fn with_extension(issuer: &Made, identifier: &[u64], content: &[u8]) -> Vec<u8> 
 }
 
 #[test]
-fn a_server_that_sends_too_little_is_told_of() {
+fn a_server_that_sends_too_little_is_reported() {
     let ca = Maker::authority("a CA").self_signed();
     // Domain validated, by the CA/Browser Forum: 2.23.140.1.2.1.
     let public = with_extension(&ca, &[2, 5, 29, 32], b"\x30\x0a\x30\x08\x06\x06\x67\x81\x0c\x01\x02\x01");
@@ -167,7 +167,7 @@ fn a_server_that_sends_too_little_is_told_of() {
 }
 
 #[test]
-fn a_chain_whose_signatures_are_wrong_is_told_of() {
+fn a_chain_whose_signatures_are_wrong_is_reported() {
     let [ca, other] = [(), ()].map(|()| Maker::authority("a CA").self_signed());
     let leaf = Maker::new(&["a.example.org"]).signed_by(&ca);
     let der = |made: &Made| made.certificate.der().to_vec();
@@ -179,7 +179,7 @@ fn a_chain_whose_signatures_are_wrong_is_told_of() {
 }
 
 #[test]
-fn a_hash_that_can_be_forged_is_told_of_unless_it_is_a_roots() {
+fn a_hash_that_can_be_forged_is_reported_unless_it_is_a_roots() {
     let folder = Folder::new();
     folder.openssl("req -x509 -sha1 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout ca.key -out ca.pem -days 9000 -subj /CN=root");
     folder.openssl("req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout a.key -out a.csr -subj /CN=a.example.org");
@@ -197,7 +197,7 @@ fn a_hash_that_can_be_forged_is_told_of_unless_it_is_a_roots() {
 }
 
 #[test]
-fn a_certificate_for_years_is_told_of() {
+fn a_certificate_for_years_is_reported() {
     let root = Maker::authority("root").self_signed();
     let of = |from, to| {
         presented(&[Maker::new(&["a.example.org"])
@@ -218,7 +218,7 @@ fn a_certificate_for_years_is_told_of() {
 }
 
 #[test]
-fn one_key_for_unrelated_names_and_pairs_that_do_not_fit_are_told_of() {
+fn one_key_for_unrelated_names_and_pairs_that_do_not_fit_are_reported() {
     let folder = Folder::new();
     let one = Maker::new(&["a.example.org"]).self_signed();
     let params = rcgen::CertificateParams::new(vec!["b.example.com".to_owned()]).expect("a name");
@@ -228,37 +228,43 @@ fn one_key_for_unrelated_names_and_pairs_that_do_not_fit_are_told_of() {
     let stranger = Maker::new(&["c.example.net"]).self_signed();
     folder.put("wrong.pem", stranger.pem() + &one.key_pem());
     let seen = seen(&[folder.path()]);
-    let reasons: Vec<_> =
-        told(&seen).iter().map(|told| told.1).filter(|reason| *reason != Reason::NotYetValid).collect();
+    let reasons: Vec<_> = findings(&seen)
+        .iter()
+        .map(|finding| finding.1)
+        .filter(|reason| *reason != Reason::NotYetValid)
+        .collect();
     assert_eq!(reasons, [Reason::KeyDoesNotFit, Reason::SharedKey], "{:?}", seen.findings);
 }
 
 #[test]
-fn what_is_named_and_cannot_be_read_is_said() {
+fn what_is_named_and_cannot_be_read_is_reported() {
     let folder = Folder::new();
     let encrypted = "-----BEGIN ENCRYPTED PRIVATE KEY-----\nAAAA\n-----END ENCRYPTED PRIVATE KEY-----\n";
     folder.put("locked.key", encrypted);
     folder.put("text.pem", "no PEM");
     let none = folder.at("none.pem");
     let seen = seen(&[&folder.at("locked.key"), &folder.at("text.pem"), &none]);
-    assert_eq!(told(&seen).iter().map(|told| told.1).collect::<Vec<_>>(), [Reason::NotPem, Reason::Missing]);
+    assert_eq!(
+        findings(&seen).iter().map(|finding| finding.1).collect::<Vec<_>>(),
+        [Reason::NotPem, Reason::Missing]
+    );
     assert!(seen.unseen.len() == 1 && seen.unseen[0].1.contains("encrypted"), "{:?}", seen.unseen);
 }
 
 #[test]
-fn how_much_time_is_left_is_said_to_the_hour() {
+fn how_much_time_is_left_is_reported_to_the_hour() {
     let folder = Folder::new();
     let made = Maker::new(&["a.example.org"]).valid((2026, 1, 1), (2026, 11, 2)).self_signed();
     let path = folder.put("a.pem", made.pem());
     let lists = Lists::default();
-    let said = |before: i64| {
+    let finding_before = |before: i64| {
         // 2026-11-02 00:00:00 UTC
         let now = SystemTime::UNIX_EPOCH + Duration::from_secs((1_793_577_600 - before).unsigned_abs());
         let mut seen = Inspected::default();
         Inspection { known_keys: &lists, now, days: 21 }.path(&path, &mut seen);
         seen.findings.first().map(|finding| (finding.severity, finding.message.clone()))
     };
-    assert_eq!(said(21 * DAY), None, "as many days as were asked for");
+    assert_eq!(finding_before(21 * DAY), None, "as many days as were asked for");
     for (before, severity, words) in [
         (21 * DAY - 1, Severity::Warning, "expires in 20 days, on 2026-11-02"),
         (2 * DAY, Severity::Warning, "expires in 2 days, on"),
@@ -268,13 +274,13 @@ fn how_much_time_is_left_is_said_to_the_hour() {
         (-10_800, Severity::Error, "expired 3 hours ago, on"),
         (-DAY, Severity::Error, "expired 1 day ago, on"),
     ] {
-        let (is, said) = said(before).expect(words);
-        assert!(is == severity && said.contains(words), "{before}: {said}");
+        let (is, message) = finding_before(before).expect(words);
+        assert!(is == severity && message.contains(words), "{before}: {message}");
     }
     // From its first second on it is valid.
     let begins = made.params.not_before.unix_timestamp();
-    assert_eq!(said(1_793_577_600 - begins), None);
-    let (_, words) = said(1_793_577_600 - begins + 1).expect("a second too early");
+    assert_eq!(finding_before(1_793_577_600 - begins), None);
+    let (_, words) = finding_before(1_793_577_600 - begins + 1).expect("a second too early");
     assert!(words.contains("is valid only from 2026-01-01"), "{words}");
 }
 
@@ -308,7 +314,7 @@ fn a_certificate_is_called_by_what_it_names() {
 }
 
 #[test]
-fn the_one_that_runs_out_first_is_told_whatever_the_order() {
+fn the_one_that_runs_out_first_is_reported_whatever_the_order() {
     let folder = Folder::new();
     let put = |file: &str, name: &str, to| {
         folder.put(file, Maker::new(&[name]).valid((2026, 1, 1), to).self_signed().pem())
@@ -323,7 +329,7 @@ fn the_one_that_runs_out_first_is_told_whatever_the_order() {
 }
 
 #[test]
-fn folders_are_gone_into_so_far_and_what_is_left_out_is_said() {
+fn folders_are_gone_into_so_far_and_what_is_left_out_is_reported() {
     let folder = Folder::new();
     let mut path = folder.path().to_path_buf();
     for depth in 0..14 {
@@ -343,14 +349,14 @@ fn folders_are_gone_into_so_far_and_what_is_left_out_is_said() {
 }
 
 #[test]
-fn what_others_may_read_and_what_clients_cannot_take_is_told_of() {
+fn what_others_may_read_and_what_clients_cannot_take_is_reported() {
     use std::os::unix::fs::PermissionsExt;
     let folder = Folder::new();
     let both = folder.put("a.pem", Maker::new(&["a.example.org"]).self_signed().both());
     std::fs::set_permissions(&both, std::fs::Permissions::from_mode(0o644)).expect("it is ours");
     folder.openssl("req -x509 -newkey ec -pkeyopt ec_paramgen_curve:secp256k1 -nodes -keyout odd.key -subj /CN=odd -addext subjectAltName=DNS:odd.example.org -addext basicConstraints=critical,CA:FALSE -days 3650 -out odd.pem");
     let seen = seen(&[folder.path()]);
-    let reasons: Vec<_> = told(&seen).iter().map(|told| (told.0, told.1)).collect();
+    let reasons: Vec<_> = findings(&seen).iter().map(|entry| (entry.0, entry.1)).collect();
     assert!(reasons.contains(&(Severity::Warning, Reason::Permissions)), "{reasons:?}");
     let unusable =
         seen.findings.iter().find(|finding| finding.message.contains("which TLS clients do not take"));
@@ -374,7 +380,7 @@ fn a_server_that_sends_a_whole_chain_is_let_be() {
     let der = |made: &crate::testing::Made| made.certificate.der().to_vec();
     inspection.presented("a.example.org:443", &[der(&leaf), der(&middle)], &mut seen);
     inspection.presented("b.example.org:443", &[der(&own)], &mut seen);
-    assert_eq!((told(&seen), seen.certificates), (vec![], 3));
+    assert_eq!((findings(&seen), seen.certificates), (vec![], 3));
 }
 
 #[test]
@@ -388,8 +394,8 @@ fn keys_of_kinds_that_no_client_takes_are_named() {
         folder.openssl(&format!("genpkey -algorithm {kind} -out a.key"));
         folder.openssl(&format!("req -x509 -new -key a.key -subj /CN=a {extensions} -out a.pem"));
         let seen = seen(&[&folder.at("a.pem")]);
-        let said = told(&seen).iter().any(|told| told.2.contains(words));
-        assert!(said, "{words}: {:?}", seen.findings);
+        let is_found = findings(&seen).iter().any(|entry| entry.2.contains(words));
+        assert!(is_found, "{words}: {:?}", seen.findings);
         // Nor is it good for a client, and the finding about the CA's file reports it.
         let loaded = crate::client_certificates::load(
             &folder.at("a.pem"),
@@ -410,10 +416,10 @@ fn what_editors_and_openssl_make_of_pem_is_recognised() {
     let folder = Folder::new();
     for start in [[0xff, 0xfe], [0xfe, 0xff]] {
         let seen = seen(&[&folder.put("a.pem", [&start[..], b"-\0-\0"].concat())]);
-        assert!(told(&seen)[0].2.contains("UTF-16"), "{:?}", seen.findings);
+        assert!(findings(&seen)[0].2.contains("UTF-16"), "{:?}", seen.findings);
     }
     let own = "-----BEGIN TRUSTED CERTIFICATE-----\nAAEC\n-----END TRUSTED CERTIFICATE-----\n";
     let seen = seen(&[&folder.put("a.pem", own)]);
-    assert_eq!(told(&seen)[0].1, Reason::UnusedSection);
-    assert!(told(&seen)[0].2.contains("OpenSSL's own form"), "{:?}", seen.findings);
+    assert_eq!(findings(&seen)[0].1, Reason::UnusedSection);
+    assert!(findings(&seen)[0].2.contains("OpenSSL's own form"), "{:?}", seen.findings);
 }

@@ -42,7 +42,7 @@ fn stapled(loaded: &Loaded) -> Vec<bool> {
     loaded.certificates.iter().map(|certificate| certificate.staple_until().is_some()).collect()
 }
 
-fn said(findings: &[Finding]) -> Vec<(Severity, Reason)> {
+fn findings(findings: &[Finding]) -> Vec<(Severity, Reason)> {
     findings.iter().map(|finding| (finding.severity, finding.reason)).collect()
 }
 
@@ -53,7 +53,7 @@ fn the_one_beside_a_certificate_is_its_own_in_folders_and_for_single_files() {
     for look in [of_folder, |folder: &Folder| of_file(folder, None), named] {
         let loaded = look(&folder);
         assert_eq!(stapled(&loaded), [true]);
-        assert_eq!(said(&loaded.findings), [(Severity::Note, Reason::ChainNeedless)]);
+        assert_eq!(findings(&loaded.findings), [(Severity::Note, Reason::ChainNeedless)]);
         assert!(loaded.staples.is_empty(), "{loaded:?}");
         let response = folder.at("web.pem.ocsp");
         assert!(
@@ -87,12 +87,16 @@ fn one_that_cannot_be_used_takes_no_certificate_away() {
     ] {
         let folder = folder(heading);
         for loaded in [of_folder(&folder), of_file(&folder, None)] {
-            assert_eq!((stapled(&loaded), said(&loaded.staples)), (vec![false], vec![expected]), "{heading}");
+            assert_eq!(
+                (stapled(&loaded), findings(&loaded.staples)),
+                (vec![false], vec![expected]),
+                "{heading}"
+            );
             assert_eq!(loaded.has_errors(), expected.0 == Severity::Error);
         }
     }
     let loaded = of_file(&folder("good"), Some("none.der"));
-    assert_eq!(said(&loaded.staples), [(Severity::Error, Reason::Missing)]);
+    assert_eq!(findings(&loaded.staples), [(Severity::Error, Reason::Missing)]);
     assert!(loaded.staples[0].message.ends_with("; no OCSP response is stapled"), "{:?}", loaded.staples);
     assert!(loaded.may_be_half_written());
 }
@@ -116,12 +120,12 @@ fn what_belongs_to_nothing_in_a_folder_is_named() {
 }
 
 #[test]
-fn without_its_issuer_in_the_chain_it_is_said_to_be_unverified() {
+fn without_its_issuer_in_the_chain_it_is_reported_as_unverified() {
     let folder = folder("good");
     folder.put("web.pem", CHAIN[..CHAIN.find("-----END").unwrap() + 26].to_owned() + KEY);
     let loaded = of_file(&folder, None);
     assert_eq!(stapled(&loaded), [true]);
-    assert_eq!(said(&loaded.findings), [(Severity::Warning, Reason::StapleUnverified)]);
+    assert_eq!(findings(&loaded.findings), [(Severity::Warning, Reason::StapleUnverified)]);
 }
 
 #[test]
@@ -140,15 +144,15 @@ fn a_reload_keeps_the_response_of_before_while_it_is_good() {
         keep_staples(&mut loaded, &[Arc::new(known)], at(now));
         (stapled(&loaded)[0], loaded.staples)
     };
-    let (kept, told) = reload("half a resp", NOW);
+    let (kept, found) = reload("half a resp", NOW);
     assert!(kept);
-    assert!(told[0].message.ends_with("is stapled until 2026-12-01 00:00:00 UTC"), "{told:?}");
+    assert!(found[0].message.ends_with("is stapled until 2026-12-01 00:00:00 UTC"), "{found:?}");
     assert!(reload(&response("expired"), end).0);
     assert!(!reload("half a resp", end + 1).0, "its own time is over");
     assert!(!reload(&response("revoked"), NOW).0, "what says no good is believed");
     assert!(!reload(&response("unknown"), NOW).0);
-    let (new, told) = reload(&response("good"), NOW);
-    assert!(new && told.is_empty());
+    let (new, found) = reload(&response("good"), NOW);
+    assert!(new && found.is_empty());
 }
 
 fn attach_as(certificate: &mut Certificate, like: &Certificate, file: PathBuf) {
@@ -175,5 +179,5 @@ fn a_response_for_a_certificate_that_signed_itself_is_by_nobody_else() {
     let folder = Folder::new();
     folder.put("web.pem", Maker::new(&["localhost"]).self_signed().both());
     folder.put("web.pem.ocsp", response("good"));
-    assert_eq!(said(&of_folder(&folder).staples), [(Severity::Warning, Reason::StapleOfOther)]);
+    assert_eq!(findings(&of_folder(&folder).staples), [(Severity::Warning, Reason::StapleOfOther)]);
 }

@@ -158,20 +158,20 @@ fn a_key_may_move_to_a_thread_whose_places_are_taken() {
 
 #[test]
 fn a_crowd_that_rests_takes_no_more_room_than_a_few() {
-    let mut keys: Vec<_> = (0..20 * FEW).map(|number| key(SUITES[1], number as u8)).collect();
+    let mut keys: Vec<_> = (0..20 * MIN_CONTEXTS).map(|number| key(SUITES[1], number as u8)).collect();
     let expected = sealed(&mut keys[0], b"text", 0);
     for (number, key) in keys.iter_mut().enumerate() {
         // A hundred come in each tick.
         time_is(number as u32 / 100);
         sealed(key, b"", 1);
-        assert!(held() <= FEW + LOOKS, "{} after {number}", held());
+        assert!(held() <= MIN_CONTEXTS + LOOKS, "{} after {number}", held());
     }
     assert_eq!(sealed(&mut keys[0], b"text", 0), expected, "whoever lost its context gets another");
 }
 
 #[test]
 fn a_crowd_that_works_keeps_its_contexts() {
-    let mut keys: Vec<_> = (0..4 * FEW).map(|number| key(SUITES[1], number as u8)).collect();
+    let mut keys: Vec<_> = (0..4 * MIN_CONTEXTS).map(|number| key(SUITES[1], number as u8)).collect();
     for tick in 0..20 {
         time_is(tick);
         keys.iter_mut().for_each(|key| drop(sealed(key, b"", u64::from(tick))));
@@ -183,7 +183,7 @@ fn a_crowd_that_works_keeps_its_contexts() {
 
 #[test]
 fn a_sweep_goes_in_steps_and_gives_the_table_back() {
-    let mut keys: Vec<_> = (0..FEW).map(|number| key(SUITES[1], number as u8)).collect();
+    let mut keys: Vec<_> = (0..MIN_CONTEXTS).map(|number| key(SUITES[1], number as u8)).collect();
     CONTEXTS.with_borrow_mut(|contexts| {
         keys.iter_mut().for_each(|key| assert!(contexts.of(key).is_ok()));
     });

@@ -3,7 +3,7 @@
 use super::*;
 
 /// Severity, reason and name of each file with a finding.
-fn said_of(loaded: &LoadedAuthorities) -> Vec<(Severity, Reason, String)> {
+fn findings_by_file(loaded: &LoadedAuthorities) -> Vec<(Severity, Reason, String)> {
     let name = |file: &std::path::Path| file.file_name().unwrap().to_string_lossy().into_owned();
     let all = loaded.findings.iter().map(|finding| (finding.severity, finding.reason, name(&finding.file)));
     all.collect()
@@ -23,9 +23,9 @@ fn of_several_lists_the_newest_counts_whatever_their_files_are_called() {
         set.put(new, draft(&ca, &[&two]).der());
         let source = [set.folder.at("lists")];
         let loaded = set.load(&source, NOW);
-        asked(&loaded, &[&one], NOW).unwrap();
-        asked(&loaded, &[&two], NOW).unwrap_err();
-        assert_eq!(said_of(&loaded), [(Severity::Note, Reason::Shadowed, old[6..].to_owned())]);
+        check_client(&loaded, &[&one], NOW).unwrap();
+        check_client(&loaded, &[&two], NOW).unwrap_err();
+        assert_eq!(findings_by_file(&loaded), [(Severity::Note, Reason::Shadowed, old[6..].to_owned())]);
     }
 }
 
@@ -37,7 +37,7 @@ fn a_folder_may_hold_other_things_and_each_is_named() {
     let source = [set.folder.at("lists")];
     let loaded = set.load(&source, NOW);
     let empty = (Severity::Warning, Reason::NoRevocationList, "lists".to_owned());
-    assert_eq!(said_of(&loaded)[0], empty, "and without lists no client is accepted");
+    assert_eq!(findings_by_file(&loaded)[0], empty, "and without lists no client is accepted");
     set.put("lists/.hidden", "half a fi");
     std::fs::create_dir(set.folder.at("lists/below")).unwrap();
     set.put("lists/both", ca.pem() + &pem(&draft(&ca, &[&bad]).der()));
@@ -50,13 +50,17 @@ fn a_folder_may_hold_other_things_and_each_is_named() {
         note(Reason::NoRevocationList, "notes"),
         (Severity::Warning, Reason::BadRevocationList, "stranger".to_owned()),
     ];
-    assert_eq!(said_of(&loaded), expected);
-    asked(&loaded, &[&bad], NOW).unwrap_err();
+    assert_eq!(findings_by_file(&loaded), expected);
+    check_client(&loaded, &[&bad], NOW).unwrap_err();
     // A list that its own CA signed and that cannot be used is an error there too.
     set.put("lists/broken", Draft { serials: vec![vec![1; 22]], ..draft(&ca, &[]) }.der());
     let loaded = set.load(&source, NOW);
     assert!(loaded.rule.is_none());
-    assert!(said_of(&loaded).contains(&(Severity::Error, Reason::BadRevocationList, "broken".to_owned())));
+    assert!(findings_by_file(&loaded).contains(&(
+        Severity::Error,
+        Reason::BadRevocationList,
+        "broken".to_owned()
+    )));
 }
 
 #[test]
@@ -73,16 +77,16 @@ fn what_is_too_large_is_not_read() {
     (1..10_000)
         .for_each(|number| std::fs::hard_link(lists.join("0"), lists.join(number.to_string())).unwrap());
     let loaded = set.load(std::slice::from_ref(&lists), NOW);
-    assert!(!said(&loaded).iter().any(|said| said.1 == Reason::TooLarge), "each is looked at");
+    assert!(!findings(&loaded).iter().any(|finding| finding.1 == Reason::TooLarge), "each is looked at");
     std::fs::hard_link(lists.join("0"), lists.join("one more")).unwrap();
     let loaded = set.load(&[lists], NOW);
-    assert_eq!(said_of(&loaded), [(Severity::Error, Reason::TooLarge, "lists".to_owned())]);
+    assert_eq!(findings_by_file(&loaded), [(Severity::Error, Reason::TooLarge, "lists".to_owned())]);
     assert!(words(&loaded).contains("has 10001 files"), "{}", words(&loaded));
 }
 
 /// A list that is cut short may be half written, and is looked at again at once.
 #[test]
-fn what_is_half_written_is_told_from_what_is_broken() {
+fn what_is_half_written_is_distinguished_from_what_is_broken() {
     let ca = Maker::authority("ca").self_signed();
     let mut set = Set::new(&[&ca]);
     for (content, reason) in [
@@ -90,7 +94,7 @@ fn what_is_half_written_is_told_from_what_is_broken() {
         ("-----BEGIN X509 CRL-----\n!!!!\n-----END X509 CRL-----\n", Reason::BadPem),
     ] {
         let source = [set.put("list", content)];
-        assert_eq!(said(&set.load(&source, NOW))[0], (Severity::Error, reason));
+        assert_eq!(findings(&set.load(&source, NOW))[0], (Severity::Error, reason));
     }
 }
 
@@ -104,9 +108,9 @@ fn half_a_file_does_not_take_the_place_of_a_whole_one() {
     let newer = Draft { from: NOW, ..draft(&ca, &[&two]) }.der();
     set.put("list", pem(&newer) + "-----BEGIN X509 CRL-----\n!!!!\n-----END X509 CRL-----\n");
     let loaded = set.load(&source, NOW);
-    assert_eq!((said(&loaded), loaded.left_out.len()), (vec![], 1));
-    asked(&loaded, &[&one], NOW).unwrap_err();
-    asked(&loaded, &[&two], NOW).unwrap();
+    assert_eq!((findings(&loaded), loaded.left_out.len()), (vec![], 1));
+    check_client(&loaded, &[&one], NOW).unwrap_err();
+    check_client(&loaded, &[&two], NOW).unwrap();
 }
 
 #[test]
@@ -128,7 +132,7 @@ fn an_older_list_does_not_take_the_place_of_a_newer_one() {
             assert_eq!(loaded.left_out.len(), 1, "{:?}", loaded.left_out);
             let message = &loaded.left_out[0].message;
             assert!(first != then || message.contains("older than the one in use, of "), "{message}");
-            asked(&loaded, &[&bad], NOW).unwrap_err();
+            check_client(&loaded, &[&bad], NOW).unwrap_err();
         }
         // One of the same time, or a newer one, does.
         set.put(then, &newer);
@@ -137,13 +141,13 @@ fn an_older_list_does_not_take_the_place_of_a_newer_one() {
         set.put(first, Draft { from: NOW, ..draft(&ca, &[]) }.der());
         let loaded = set.load(&source, NOW);
         assert_eq!(loaded.left_out, []);
-        asked(&loaded, &[&bad], NOW).unwrap();
+        check_client(&loaded, &[&bad], NOW).unwrap();
         set = Set::new(&[&ca]);
     }
 }
 
 #[test]
-fn a_list_that_is_kept_is_said_once_and_goes_with_its_ca() {
+fn a_list_that_is_kept_is_reported_once_and_goes_with_its_ca() {
     let ca = Maker::authority("ca").self_signed();
     let mut set = Set::new(&[&ca]);
     let (source, file) = ([set.folder.at("lists")], "lists/ca.crl");
@@ -165,29 +169,29 @@ fn a_list_that_is_kept_is_said_once_and_goes_with_its_ca() {
 }
 
 #[test]
-fn what_is_odd_about_dates_is_said_to_the_second() {
+fn what_is_odd_about_dates_is_reported_to_the_second() {
     let ca = Maker::authority("ca").self_signed();
     let (good, to) = (client(&ca), NOW + 8 * DAY);
-    let said_at = |from, to, now| {
+    let report_at = |from, to, now| {
         let mut set = Set::new(&[&ca]);
         let source = [set.put("list", Draft { from, to, ..draft(&ca, &[]) }.der())];
         let loaded = set.load(&source, now);
-        asked(&loaded, &[&good], now).expect("it is used");
+        check_client(&loaded, &[&good], now).expect("it is used");
         (words(&loaded), loaded.rule.unwrap().attention_at())
     };
-    let (words, _) = said_at(NOW + 1, Some(to), NOW);
+    let (words, _) = report_at(NOW + 1, Some(to), NOW);
     assert!(words.contains("is of 2026-11-01 12:00:01 UTC, which is to come"), "{words}");
-    let (words, attention) = said_at(NOW, None, NOW);
+    let (words, attention) = report_at(NOW, None, NOW);
     assert!(words.contains("does not say when the next one is due"), "{words}");
     assert_eq!(attention, None);
     // Late from a quarter of its time before the end on, and at the end it is still good.
     let late = NOW + 6 * DAY;
-    assert_eq!(said_at(NOW, Some(to), late), (String::new(), Some(late + 1)));
-    let (words, attention) = said_at(NOW, Some(to), to);
+    assert_eq!(report_at(NOW, Some(to), late), (String::new(), Some(late + 1)));
+    let (words, attention) = report_at(NOW, Some(to), to);
     assert!(words.contains("expires on 2026-11-09 12:00:00 UTC, and the next one is not there"), "{words}");
     assert_eq!(attention, Some(to + 1));
     // A week is enough for any.
-    assert_eq!(said_at(NOW, Some(NOW + 100 * DAY), NOW).1, Some(NOW + 93 * DAY + 1));
+    assert_eq!(report_at(NOW, Some(NOW + 100 * DAY), NOW).1, Some(NOW + 93 * DAY + 1));
 }
 
 /// The time of the next report is the first of all lists'.
@@ -231,7 +235,7 @@ fn a_list_of_one_place_is_about_certificates_that_name_this_place() {
         ("a place without a name", vec![tlv(0x81, &[0])], false),
     ] {
         let loaded = set.load(&source, NOW);
-        let answer = asked(&loaded, &[&naming(&points)], NOW);
+        let answer = check_client(&loaded, &[&naming(&points)], NOW);
         assert_eq!(answer.is_ok(), is_about, "{what}: {answer:?}");
     }
 }
@@ -252,8 +256,8 @@ fn usual_extensions_of_lists_and_entries_are_known() {
     };
     let source = [set.put("list", list.der())];
     let loaded = set.load(&source, NOW);
-    assert_eq!(said(&loaded), []);
-    asked(&loaded, &[&bad], NOW).unwrap_err();
+    assert_eq!(findings(&loaded), []);
+    check_client(&loaded, &[&bad], NOW).unwrap_err();
 }
 
 /// One list of users' certificates and one of all: each decides about its own, and one that is current is enough.
@@ -268,16 +272,16 @@ fn an_expired_list_harms_nobody_whom_another_one_covers() {
     for (first, second) in [(&current, &expired), (&expired, &current)] {
         let sources = [set.put("1", first.der()), set.put("2", second.der())];
         let loaded = set.load(&sources, NOW);
-        asked(&loaded, &[&own], NOW).unwrap();
+        check_client(&loaded, &[&own], NOW).unwrap();
         assert_eq!(loaded.rule.unwrap().list_facts().len(), 2);
     }
     let source = [set.put("alone", expired.der())];
-    let refusal = asked(&set.load(&source, NOW), &[&own], NOW).unwrap_err();
+    let refusal = check_client(&set.load(&source, NOW), &[&own], NOW).unwrap_err();
     assert!(matches!(refusal, Refusal::ListExpired { .. }), "{refusal}");
 }
 
 #[test]
-fn a_list_about_users_says_nothing_of_cas() {
+fn a_list_about_users_does_not_describe_cas() {
     let root = Maker::authority("root").self_signed();
     let middle = Maker::authority("middle").signed_by(&root);
     let own = client(&middle);
@@ -287,13 +291,13 @@ fn a_list_about_users_says_nothing_of_cas() {
         let scope = extension(28, true, &tlv(0x30, &tlv(tag, &[0xff])));
         let expired = Draft { to: Some(NOW - 60), extensions: vec![scope], ..draft(&root, &[]) };
         let source = [set.put("list", expired.der())];
-        let answer = asked(&set.load(&source, NOW), &[&own, &middle], NOW);
+        let answer = check_client(&set.load(&source, NOW), &[&own, &middle], NOW);
         assert_eq!(answer.is_ok(), is_in, "{tag:x}: {answer:?}");
     }
 }
 
 #[test]
-fn fields_that_say_no_change_nothing_and_cures_are_told() {
+fn fields_that_say_no_change_nothing_and_cures_are_reported() {
     let ca = Maker::authority("ca").self_signed();
     let stranger = Maker::authority("stranger").self_signed();
     let point = |tag: u8, value: u8| Draft {
@@ -303,7 +307,7 @@ fn fields_that_say_no_change_nothing_and_cures_are_told() {
     let mut set = Set::new(&[&ca]);
     for tag in [0x84, 0x85] {
         let source = [set.put("list", point(tag, 0).der())];
-        assert_eq!(said(&set.load(&source, NOW)), [], "{tag:x}");
+        assert_eq!(findings(&set.load(&source, NOW)), [], "{tag:x}");
     }
     for (list, hint) in [
         (point(0x84, 0xff).der(), "let the CA publish complete lists"),
@@ -316,7 +320,7 @@ fn fields_that_say_no_change_nothing_and_cures_are_told() {
         let mut set = Set::new(&[&ca]);
         let source = [set.put("list", list)];
         let loaded = set.load(&source, NOW);
-        let told = loaded.findings[0].hint.as_deref().unwrap_or_default();
-        assert!(told.starts_with(hint), "{hint}: {:?}", loaded.findings);
+        let hint_text = loaded.findings[0].hint.as_deref().unwrap_or_default();
+        assert!(hint_text.starts_with(hint), "{hint}: {:?}", loaded.findings);
     }
 }

@@ -10,7 +10,7 @@ use rustls::{Error, SignatureScheme};
 use rustls_pki_types::PrivateKeyDer;
 
 use super::*;
-use crate::client_certificates::{Demand, KnownLists, Trust, Wanted, load, load_all};
+use crate::client_certificates::{ClientCertificateSettings, Demand, KnownLists, Trust, load, load_all};
 use crate::testing::{Folder, Maker};
 
 /// Presents whatever it has, whichever CAs are requested.
@@ -88,15 +88,15 @@ fn client(folder: &Folder, key: &str, extensions: &str, sign: &str) -> (Vec<u8>,
 fn is_refused_as(folder: &Folder, (chain, key): (&[u8], &[u8]), alert: A, words: &str) {
     for version in [&TLS12, &TLS13] {
         let expected = format!("the client's certificate was refused: {words}");
-        let told = refused(&with(asking(version, folder), chain, key));
-        assert_eq!(told, (alert, FailureKind::PeerCertificate, expected), "{version:?}");
+        let refusal = refused(&with(asking(version, folder), chain, key));
+        assert_eq!(refusal, (alert, FailureKind::PeerCertificate, expected), "{version:?}");
     }
 }
 
 const EC: &str = "ec -pkeyopt ec_paramgen_curve:P-256";
 
 #[test]
-fn a_client_without_a_certificate_is_told_in_the_words_of_its_version() {
+fn a_client_without_a_certificate_receives_the_alert_of_its_version() {
     let folder = Folder::new();
     authority(&folder);
     for (version, alert) in [(&TLS12, A::HandshakeFailure), (&TLS13, A::CertificateRequired)] {
@@ -225,8 +225,11 @@ fn a_certificate_of_version_1_may_be_a_clients_own_and_no_cas() {
     client.client_auth_cert_resolver =
         Arc::new(Shows(Arc::new(CertifiedKey::new(vec![changed.into()], key))));
     talk.client = Arc::new(client);
-    let told = refused(&talk);
-    assert!(told.2.ends_with("a signature on it, or on a CA certificate above it, is wrong"), "{told:?}");
+    let refusal = refused(&talk);
+    assert!(
+        refusal.2.ends_with("a signature on it, or on a CA certificate above it, is wrong"),
+        "{refusal:?}"
+    );
 }
 
 /// Without a CA: exactly this certificate is good.
@@ -237,8 +240,11 @@ fn a_pinned_certificate_of_version_1_is_good() {
     let (chain, key) = version_1(&folder, "ca");
     let file = folder.put("clients.pem", &chain);
     let keys = Arc::default();
-    let wanted = Wanted { trust: Trust::Certificates(&file), ..Wanted::new(&file, Demand::Require, &keys) };
-    let rule = load_all(&wanted, &KnownLists::default(), SystemTime::now()).rule.unwrap();
+    let settings = ClientCertificateSettings {
+        trust: Trust::Certificates(&file),
+        ..ClientCertificateSettings::new(&file, Demand::Require, &keys)
+    };
+    let rule = load_all(&settings, &KnownLists::default(), SystemTime::now()).rule.unwrap();
     for version in [&TLS12, &TLS13] {
         let pair = with(pair_asking(version, false, Some(rule.clone())), &chain, &key);
         pair.talk("localhost").establish();
@@ -246,7 +252,7 @@ fn a_pinned_certificate_of_version_1_is_good() {
 }
 
 #[test]
-fn dates_are_told_in_words_and_strangers_by_their_alert() {
+fn dates_are_reported_in_words_and_strangers_by_their_alert() {
     let folder = Folder::new();
     let ca = Maker::authority("ca").self_signed();
     folder.put("ca.pem", ca.pem());
@@ -329,7 +335,7 @@ fn a_session_in_a_box_is_the_same_session() {
 /// A client that fails and may be served elsewhere: its entries in the log and the metrics.
 #[test]
 fn who_fails_where_that_is_tolerated_is_named_and_not_believed() {
-    use crate::client_certificates::{KnownLists, Wanted, load_all};
+    use crate::client_certificates::{ClientCertificateSettings, KnownLists, load_all};
     use crate::session::{CertificateFault, Verdict};
     let folder = Folder::new();
     authority(&folder);
@@ -338,8 +344,11 @@ fn who_fails_where_that_is_tolerated_is_named_and_not_believed() {
     let stranger = Maker::new(&["client.example"]).valid((2020, 1, 1), (2099, 1, 1)).self_signed();
     let (keys, ca) = (Arc::default(), folder.at("ca.pem"));
     let judged = |demand, shown: Option<(&[u8], &[u8])>| {
-        let wanted = Wanted { tolerates: true, ..Wanted::new(&ca, demand, &keys) };
-        let rule = load_all(&wanted, &KnownLists::default(), SystemTime::now()).rule;
+        let settings = ClientCertificateSettings {
+            tolerates: true,
+            ..ClientCertificateSettings::new(&ca, demand, &keys)
+        };
+        let rule = load_all(&settings, &KnownLists::default(), SystemTime::now()).rule;
         let pair = pair_asking(&TLS13, false, rule);
         let pair = match shown {
             Some((chain, key)) => with(pair, chain, key),
@@ -369,8 +378,8 @@ fn who_shows_a_certificate_without_its_key_is_refused() {
     let thief = Maker::new(&["a.example.org"]).self_signed().key_pem();
     for version in [&TLS12, &TLS13] {
         let pair = with(asking(version, &folder), &chain, thief.as_bytes());
-        let (_, kind, said) = refused(&pair);
-        assert_eq!(kind, FailureKind::PeerCertificate, "{said}");
-        assert!(said.contains("the handshake was not signed with its key"), "{said}");
+        let (_, kind, message) = refused(&pair);
+        assert_eq!(kind, FailureKind::PeerCertificate, "{message}");
+        assert!(message.contains("the handshake was not signed with its key"), "{message}");
     }
 }

@@ -233,10 +233,10 @@ fn tls12_clients_of_an_ml_dsa_certificate_alone_are_refused() {
     assert_eq!(failure.kind, FailureKind::Peer, "{failure}");
     let mut answer = talk.outgoing.filled();
     talk.client.read_tls(&mut answer).unwrap();
-    let told = talk.client.process_new_packets();
+    let outcome = talk.client.process_new_packets();
     assert!(
-        matches!(told, Err(Error::AlertReceived(rustls::AlertDescription::HandshakeFailure))),
-        "{told:?}"
+        matches!(outcome, Err(Error::AlertReceived(rustls::AlertDescription::HandshakeFailure))),
+        "{outcome:?}"
     );
 }
 

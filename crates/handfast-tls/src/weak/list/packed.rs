@@ -12,7 +12,7 @@
 
 use std::io::{self, Read, Write};
 
-use crate::weak::entries::{Broken, ENTRIES_MOST, Entries, Entry};
+use crate::weak::entries::{Broken, Entries, Entry, MAX_ENTRIES};
 
 pub(super) const MAGIC: &[u8; 16] = b"handfast-weakkey";
 const VERSION: u32 = 1;
@@ -58,7 +58,7 @@ pub(super) fn read(from: &mut impl Read) -> Result<Entries, Broken> {
 fn sorted(from: &mut impl Read, count: u64) -> Result<Vec<Entry>, Broken> {
     const PIECE: usize = 4096;
     let count =
-        usize::try_from(count).ok().filter(|count| *count <= ENTRIES_MOST).ok_or_else(Broken::too_many)?;
+        usize::try_from(count).ok().filter(|count| *count <= MAX_ENTRIES).ok_or_else(Broken::too_many)?;
     let mut entries: Vec<Entry> = Vec::new();
     while entries.len() < count {
         let known = entries.len();

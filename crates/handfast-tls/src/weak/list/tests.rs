@@ -19,7 +19,7 @@ fn loaded(folder: &Folder, content: impl AsRef<[u8]>) -> LoadedLists {
 }
 
 /// Returns the finding about a file that is no list.
-fn said(content: impl AsRef<[u8]>) -> String {
+fn finding(content: impl AsRef<[u8]>) -> String {
     let folder = Folder::new();
     let loaded = loaded(&folder, content);
     assert!(loaded.lists.is_empty());
@@ -75,17 +75,17 @@ fn several_lists_are_packed_into_one() {
 }
 
 #[test]
-fn what_is_no_list_is_said_with_its_line() {
-    assert_eq!(said(""), "is empty, expected a list of known keys");
-    assert_eq!(said("# only a remark\n"), "holds no entry, expected known keys");
-    assert_eq!(said("sha256,name\n"), "holds no entry, expected known keys");
-    assert_eq!(said("8b4611b0db08e2eabca8\n\n8b4611b0db08e2eabca\n"), "line 3: no known key in it");
-    assert_eq!(said("8b4611b0db08e2eabca8\nname,sha256\n"), "line 2: no known key in it");
-    assert_eq!(said("name,sha256\nx,8b4611b0db08e2eabca8\n"), "line 2: no known key in it");
-    assert_eq!(said("8b4611b0db08e2eabcag\n"), "line 1: no known key in it");
-    assert_eq!(said(b"\x1f\x8b\x08\x00\xff"), "line 1: not text");
+fn what_is_no_list_is_reported_with_its_line() {
+    assert_eq!(finding(""), "is empty, expected a list of known keys");
+    assert_eq!(finding("# only a remark\n"), "holds no entry, expected known keys");
+    assert_eq!(finding("sha256,name\n"), "holds no entry, expected known keys");
+    assert_eq!(finding("8b4611b0db08e2eabca8\n\n8b4611b0db08e2eabca\n"), "line 3: no known key in it");
+    assert_eq!(finding("8b4611b0db08e2eabca8\nname,sha256\n"), "line 2: no known key in it");
+    assert_eq!(finding("name,sha256\nx,8b4611b0db08e2eabca8\n"), "line 2: no known key in it");
+    assert_eq!(finding("8b4611b0db08e2eabcag\n"), "line 1: no known key in it");
+    assert_eq!(finding(b"\x1f\x8b\x08\x00\xff"), "line 1: not text");
     let long = "8b4611b0db08e2eabca8\n".to_owned() + &"x".repeat(10_000);
-    assert_eq!(said(long), "line 2: no known key in it");
+    assert_eq!(finding(long), "line 2: no known key in it");
     let (a, b) = ("a".repeat(64), "b".repeat(64));
     // Of several hashes the one that the heading names counts.
     let folder = Folder::new();
@@ -104,21 +104,21 @@ fn a_packed_list_that_is_cut_or_changed_anywhere_is_refused() {
     .unwrap();
     let good = fs::read(&packed).unwrap();
     for end in 1..good.len() {
-        let words = said(&good[..end]);
+        let words = finding(&good[..end]);
         assert!(words == "is cut short" || words.starts_with("line 1: "), "{end}: {words}");
     }
     for place in 0..good.len() {
         for bit in [1, 0x80] {
             let mut changed = good.clone();
             changed[place] ^= bit;
-            let words = said(&changed);
+            let words = finding(&changed);
             // A file that does not even begin as one is read as text.
             assert_eq!(words.starts_with("line "), place < 16, "{place}: {words}");
         }
     }
     let mut longer = good;
     longer.push(0);
-    assert_eq!(said(&longer), "goes on after its last entry");
+    assert_eq!(finding(&longer), "goes on after its last entry");
 }
 
 #[test]

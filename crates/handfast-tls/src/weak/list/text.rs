@@ -5,7 +5,7 @@
 
 use std::io::{BufRead, Read};
 
-use crate::weak::entries::{Broken, ENTRIES_MOST, Entries, Entry};
+use crate::weak::entries::{Broken, Entries, Entry, MAX_ENTRIES};
 
 /// Bytes of a line; real ones have a hundred.
 const LINE: u64 = 4096;
@@ -42,7 +42,7 @@ pub(super) fn read(from: &mut impl BufRead) -> Result<Entries, Broken> {
             None => return Err(wrong("no known key in it")),
         }
         is_first = false;
-        if entries.count() > ENTRIES_MOST {
+        if entries.count() > MAX_ENTRIES {
             return Err(Broken::too_many());
         }
     }

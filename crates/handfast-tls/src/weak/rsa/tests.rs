@@ -81,11 +81,14 @@ fn the_work_is_bounded() {
     assert!(multiplications <= 220_000, "{multiplications}");
     assert_eq!((TABLE.primes.len(), LARGER.primes.len()), (6541, 82_024 - 6541));
     // Nothing is done with what is longer than any key.
-    let mut endless = vec![0xff; BITS_MOST / 8];
+    let mut endless = vec![0xff; MAX_MODULUS_BITS / 8];
     endless.push(0xff);
     assert_eq!(weaknesses(&endless, &[1, 0, 1], true), []);
     // A modulus of the maximum length that is a multiple of 3 ends at the first pack.
-    assert_eq!(weaknesses(&[0xff; BITS_MOST / 8], &[1, 0, 1], false), [Weakness::SmallFactor { factor: 3 }]);
+    assert_eq!(
+        weaknesses(&[0xff; MAX_MODULUS_BITS / 8], &[1, 0, 1], false),
+        [Weakness::SmallFactor { factor: 3 }]
+    );
 }
 
 #[test]

@@ -447,8 +447,8 @@ fn hop_by_hop_fields_are_not_forwarded() {
 #[test]
 fn an_upgrade_needs_both_fields_and_is_never_h2c() {
     let upgrade = |received: &[u8]| with_request(received, |head| head.upgrade.map(<[u8]>::to_vec));
-    let asks = "Connection: Upgrade\r\nUpgrade: websocket\r\n";
-    assert_eq!(upgrade(&get(asks)).as_deref(), Some(&b"websocket"[..]));
+    let fields = "Connection: Upgrade\r\nUpgrade: websocket\r\n";
+    assert_eq!(upgrade(&get(fields)).as_deref(), Some(&b"websocket"[..]));
     for fields in [
         "Upgrade: websocket\r\n",
         "Connection: Upgrade\r\n",
@@ -461,9 +461,9 @@ fn an_upgrade_needs_both_fields_and_is_never_h2c() {
         assert_eq!(upgrade(&get(fields)), None, "{fields}");
     }
     for framing in ["Content-Length: 1\r\n", "Transfer-Encoding: chunked\r\n"] {
-        assert!(upgrade(&get(&format!("{asks}{framing}"))).is_some(), "RFC 9110 §7.8 allows content");
+        assert!(upgrade(&get(&format!("{fields}{framing}"))).is_some(), "RFC 9110 §7.8 allows content");
     }
-    assert_eq!(upgrade(format!("GET / HTTP/1.0\r\nHost: a\r\n{asks}\r\n").as_bytes()), None);
+    assert_eq!(upgrade(format!("GET / HTTP/1.0\r\nHost: a\r\n{fields}\r\n").as_bytes()), None);
 }
 
 #[test]

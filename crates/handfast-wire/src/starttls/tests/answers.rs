@@ -3,10 +3,10 @@
 use super::*;
 
 /// The first word of the server's answer to this, without its greeting; and how it went on.
-fn answered(protocol: Protocol, said: &[u8]) -> (Result<Progress, Problem>, Vec<u8>) {
+fn answered(protocol: Protocol, bytes: &[u8]) -> (Result<Progress, Problem>, Vec<u8>) {
     let mut server = Server::new(protocol, "mail.example");
     let mut answer = Vec::new();
-    let outcome = server.take(said, &mut answer);
+    let outcome = server.take(bytes, &mut answer);
     (outcome, answer)
 }
 
@@ -18,7 +18,7 @@ fn every_command_has_its_answer() {
     const DONE: &str = "250 2.0.0 Ok\r\n";
     const FIRST: &str = "530 5.7.0 Must issue a STARTTLS command first\r\n";
     const IMAP: &str = "* CAPABILITY IMAP4rev1 STARTTLS LOGINDISABLED\r\na OK CAPABILITY completed\r\n";
-    for (protocol, said, wanted) in [
+    for (protocol, bytes, expected) in [
         (Protocol::Smtp, "EHLO a\r\n", CAPABLE),
         (Protocol::Smtp, "helo a\r\n", "250 mail.example\r\n"),
         (Protocol::Smtp, "LHLO a\r\n", UNKNOWN),
@@ -44,20 +44,20 @@ fn every_command_has_its_answer() {
         (Protocol::Nntp, "STARTTLS x\r\n", "501 No parameters allowed\r\n"),
         (Protocol::Nntp, "QUIT x\r\n", "483 Encryption required: STARTTLS first\r\n"),
     ] {
-        let (outcome, answer) = answered(protocol, said.as_bytes());
+        let (outcome, answer) = answered(protocol, bytes.as_bytes());
         assert_eq!(
             (outcome, String::from_utf8_lossy(&answer).as_ref()),
-            (Ok(Progress::More), wanted),
-            "{said}"
+            (Ok(Progress::More), expected),
+            "{bytes}"
         );
     }
     assert_eq!(answered(Protocol::Smtp, b"STARTTLS \r\n").0, Ok(Progress::Ready), "blanks are no parameter");
     let (outcome, answer) = answered(Protocol::Nntp, b"QUIT\r\n");
-    assert_eq!(outcome, Err(Problem::Left { said: "QUIT".into() }));
+    assert_eq!(outcome, Err(Problem::Left { message: "QUIT".into() }));
     assert_eq!(answer, b"205 closing connection\r\n");
-    for (length, wanted) in [(64, "OK"), (65, "BAD")] {
+    for (length, expected) in [(64, "OK"), (65, "BAD")] {
         let (_, answer) = answered(Protocol::Imap, format!("{} NOOP\r\n", "t".repeat(length)).as_bytes());
-        assert!(String::from_utf8_lossy(&answer).contains(wanted), "a tag of {length} characters");
+        assert!(String::from_utf8_lossy(&answer).contains(expected), "a tag of {length} characters");
     }
 }
 
@@ -84,7 +84,7 @@ fn a_dialogue_may_be_as_long_as_its_limit() {
 }
 
 #[test]
-fn a_postgresql_client_that_wants_something_else_is_told_apart() {
+fn a_postgresql_client_that_wants_something_else_is_distinguished() {
     let cancel = [&[0, 0, 0, 16, 4, 210, 22, 46][..], &[0; 8]].concat();
     for at in 0..cancel.len() {
         let (mut server, mut answer) = (Server::new(Protocol::PostgreSql, "a"), Vec::new());
@@ -116,23 +116,23 @@ fn ldap_is_read_and_answered_byte_for_byte() {
         let long = [&head[..1], digits, &head[1..], rest].concat();
         assert_eq!(answered(Protocol::Ldap, &long).0, Ok(Progress::Ready), "{digits:?}");
     }
-    let says = |said: &[u8]| answered(Protocol::Ldap, said);
-    let (outcome, _) = says(b"\x30\x05\x02\x01\x05\x42\0");
-    assert_eq!(outcome, Err(Problem::Left { said: "an unbind request".into() }));
+    let outcome_of = |bytes: &[u8]| answered(Protocol::Ldap, bytes);
+    let (outcome, _) = outcome_of(b"\x30\x05\x02\x01\x05\x42\0");
+    assert_eq!(outcome, Err(Problem::Left { message: "an unbind request".into() }));
     // Delete: response 0x6b, confidentialityRequired.
-    let (outcome, answer) = says(b"\x30\x06\x02\x01\x05\x4a\x01x");
+    let (outcome, answer) = outcome_of(b"\x30\x06\x02\x01\x05\x4a\x01x");
     assert_eq!(outcome, Ok(Progress::More));
     assert_eq!(answer, b"\x30\x1a\x02\x01\x05\x6b\x15\x0a\x01\x0d\x04\0\x04\x0eStartTLS first");
     // StartTLS with a value, which it must not have, and another extended operation: no, and no name of StartTLS.
     let valued =
         [&b"\x30\x1f\x02\x01\x01\x77\x1a\x80\x16"[..], b"1.3.6.1.4.1.1466.20037", b"\x81\0"].concat();
-    for said in [&valued[..], b"\x30\x08\x02\x01\x01\x77\x03\x80\x01x"] {
-        let (outcome, answer) = says(said);
+    for bytes in [&valued[..], b"\x30\x08\x02\x01\x01\x77\x03\x80\x01x"] {
+        let (outcome, answer) = outcome_of(bytes);
         assert_eq!(outcome, Ok(Progress::More));
         assert_eq!(answer, b"\x30\x1a\x02\x01\x01\x78\x15\x0a\x01\x0d\x04\0\x04\x0eStartTLS first");
     }
     // A message's number has one to four bytes.
-    assert!(matches!(says(b"\x30\x04\x02\0\x42\0").0, Err(Problem::Unexpected { .. })));
+    assert!(matches!(outcome_of(b"\x30\x04\x02\0\x42\0").0, Err(Problem::Unexpected { .. })));
 }
 
 #[test]
@@ -149,7 +149,7 @@ fn a_mysql_greeting_may_end_behind_its_capabilities() {
 }
 
 #[test]
-fn what_is_no_request_for_tls_is_told_apart() {
+fn what_is_no_request_for_tls_is_distinguished() {
     let request = |number: u8, capabilities: u32, length: usize| {
         let mut payload = capabilities.to_le_bytes().to_vec();
         payload.resize(length, 0);
@@ -178,7 +178,7 @@ fn what_is_no_request_for_tls_is_told_apart() {
     assert_eq!(announced(mysql::LOGIN_LIMIT + 1), Err(Problem::UnitTooLong));
     let mut login = Login::new(TlsSide::Client);
     let header = ((mysql::LOGIN_LIMIT - 4) as u32).to_le_bytes();
-    assert_eq!(login.hear_client(&[header[0], header[1], header[2], 1]), Ok(()));
+    assert_eq!(login.receive_client(&[header[0], header[1], header[2], 1]), Ok(()));
 }
 
 #[test]
@@ -186,16 +186,16 @@ fn a_mysql_login_has_an_end() {
     let mut login = Login::new(TlsSide::Backend);
     // Not whole, and too short for one: no request can be made of it.
     let whole = mysql_packet(1, &[&0x0a00_u32.to_le_bytes()[..], &[7; 28], b"user\0"].concat());
-    login.hear_client(&whole[..whole.len() - 1]).expect("a beginning");
+    login.receive_client(&whole[..whole.len() - 1]).expect("a beginning");
     assert_eq!(login.request(), None);
     let mut short = Login::new(TlsSide::Backend);
-    short.hear_client(&mysql_packet(1, &[2; 31])).expect("a packet");
+    short.receive_client(&mysql_packet(1, &[2; 31])).expect("a packet");
     assert_eq!(short.request(), None);
     // The mark of TLS stays where the client has set it already.
     let mut sent = Vec::new();
     login.carry_client(&whole[whole.len() - 1..], &mut sent).expect("a login");
     assert_eq!(sent[4..8], 0x0a00_u32.to_le_bytes());
-    login.hear_client(b"\x01\0\0").expect("a beginning");
+    login.receive_client(b"\x01\0\0").expect("a beginning");
     assert_eq!(login.into_rest(), b"\x01\0\0");
     // Questions and answers, but not without end.
     let mut endless = Login::new(TlsSide::Client);
@@ -223,7 +223,7 @@ fn a_tunnel_says_what_it_is_asked_and_no_more() {
 
 #[test]
 fn a_tunnels_proxy_may_talk_only_so_long() {
-    let take = |said: &[u8]| Tunnel::http("a", 1, None).expect("a name").take(said, &mut Vec::new());
+    let take = |bytes: &[u8]| Tunnel::http("a", 1, None).expect("a name").take(bytes, &mut Vec::new());
     for none in ["2000", "20", "2x0", "200OK", "200\tOK", " 200", "600", "000"] {
         let outcome = take(format!("HTTP/1.1 {none}\r\n\r\n").as_bytes());
         assert!(matches!(outcome, Err(Problem::Unexpected { .. })), "{none}: {outcome:?}");
@@ -246,27 +246,27 @@ fn a_tunnels_proxy_may_talk_only_so_long() {
 
 #[test]
 fn a_socks_proxys_replies_are_read_to_their_end_and_said_in_words() {
-    let asked = |credentials| {
+    let request_with = |credentials| {
         let mut tunnel = Tunnel::socks5("a", 1, credentials).expect("a name");
         let mut words = Vec::new();
         tunnel.begin(&mut words);
         tunnel
     };
     assert_eq!(
-        asked(None).take(&[5, 0xff], &mut Vec::new()),
-        Err(Problem::Refused { said: "no acceptable way to authenticate".into() })
+        request_with(None).take(&[5, 0xff], &mut Vec::new()),
+        Err(Problem::Refused { message: "no acceptable way to authenticate".into() })
     );
-    let mut tunnel = asked(Credentials::new("a", "b"));
+    let mut tunnel = request_with(Credentials::new("a", "b"));
     assert_eq!(tunnel.take(&[5, 2], &mut Vec::new()), Ok(Progress::More));
     assert_eq!(
         tunnel.take(&[1, 1], &mut Vec::new()),
-        Err(Problem::Refused { said: "wrong user or password".into() })
+        Err(Problem::Refused { message: "wrong user or password".into() })
     );
     for (reply, length) in [(&[5, 0, 0, 1][..], 10), (&[5, 0, 0, 4], 22), (&[5, 0, 0, 3, 7], 14)] {
         let mut reply = reply.to_vec();
         reply.resize(length, 9);
         for cut in 0..length {
-            let mut tunnel = asked(None);
+            let mut tunnel = request_with(None);
             assert_eq!(tunnel.take(&[5, 0], &mut Vec::new()), Ok(Progress::More));
             assert_eq!(tunnel.take(&reply[..cut], &mut Vec::new()), Ok(Progress::More), "{cut} of {length}");
             let behind = [&reply[cut..], b"220"].concat();
@@ -276,7 +276,7 @@ fn a_socks_proxys_replies_are_read_to_their_end_and_said_in_words() {
     }
     // An address of another type has no known end: no tunnel.
     for kind in [0, 2, 5, 9, 255] {
-        let mut tunnel = asked(None);
+        let mut tunnel = request_with(None);
         assert_eq!(tunnel.take(&[5, 0], &mut Vec::new()), Ok(Progress::More));
         assert_eq!(tunnel.take(&[5, 0, 0], &mut Vec::new()), Ok(Progress::More));
         let outcome = tunnel.take(&[kind, 0, 0, 0, 0, 0, 0], &mut Vec::new());
@@ -293,9 +293,9 @@ fn a_socks_proxys_replies_are_read_to_their_end_and_said_in_words() {
         (8, "address type not supported (reply 8)"),
         (9, "reply 9"),
     ] {
-        let mut tunnel = asked(None);
+        let mut tunnel = request_with(None);
         assert_eq!(tunnel.take(&[5, 0], &mut Vec::new()), Ok(Progress::More));
         let outcome = tunnel.take(&[5, code], &mut Vec::new());
-        assert_eq!(outcome, Err(Problem::Refused { said: words.into() }));
+        assert_eq!(outcome, Err(Problem::Refused { message: words.into() }));
     }
 }

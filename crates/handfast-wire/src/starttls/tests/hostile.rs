@@ -5,10 +5,10 @@ use super::*;
 /// CVE-2011-0411, CVE-2021-23214: what a stranger puts behind the request for TLS would be taken for the client's.
 #[test]
 fn plain_text_behind_a_request_is_refused_and_not_kept() {
-    for (protocol, said, last) in clients() {
+    for (protocol, sent, last) in clients() {
         let is_xmpp = matches!(protocol, Protocol::Xmpp | Protocol::XmppServer);
         for injected in [&b"\n"[..], b"EHLO evil\r\n", &[22, 3, 1, 0, 200], b"\x0c"] {
-            let (outcome, answer) = serve(protocol, &[&[&said, injected].concat()]);
+            let (outcome, answer) = serve(protocol, &[&[&sent, injected].concat()]);
             if is_xmpp && injected == b"\n" {
                 continue;
             }
@@ -24,10 +24,10 @@ fn plain_text_behind_a_yes_is_refused() {
     for (protocol, mut turns, _) in servers() {
         let last = turns.last_mut().expect("it says yes");
         last.extend_from_slice(b"!");
-        assert_eq!(ask(protocol, &turns).0, Err(Problem::Injected { count: 1 }), "{protocol}");
+        assert_eq!(run_client(protocol, &turns).0, Err(Problem::Injected { count: 1 }), "{protocol}");
     }
     let greeting = [mysql_greeting(0xfffe), vec![1]].concat();
-    assert_eq!(ask(Protocol::MySql, &[greeting]).0, Err(Problem::Injected { count: 1 }));
+    assert_eq!(run_client(Protocol::MySql, &[greeting]).0, Err(Problem::Injected { count: 1 }));
 }
 
 /// White space between tags has no meaning in XML, and never reaches the other side. Clients send a line end behind `<starttls/>`.
@@ -35,17 +35,17 @@ fn plain_text_behind_a_yes_is_refused() {
 fn white_space_of_xml_is_no_injection() {
     let of_xmpp = |protocol: &Protocol| matches!(protocol, Protocol::Xmpp | Protocol::XmppServer);
     const BLANK: &[u8] = b" \t\r\n\n";
-    for (protocol, said, last) in clients().into_iter().filter(|(protocol, ..)| of_xmpp(protocol)) {
-        let (outcome, answer) = serve(protocol, &[&[&said, BLANK].concat()]);
+    for (protocol, sent, last) in clients().into_iter().filter(|(protocol, ..)| of_xmpp(protocol)) {
+        let (outcome, answer) = serve(protocol, &[&[&sent, BLANK].concat()]);
         assert_eq!(outcome, Ok(Progress::Ready), "{protocol}");
         assert!(answer.ends_with(last), "{protocol}");
-        let (outcome, _) = serve(protocol, &[&[&said, BLANK, b"<a/>\n"].concat()]);
+        let (outcome, _) = serve(protocol, &[&[&sent, BLANK, b"<a/>\n"].concat()]);
         assert_eq!(outcome, Err(Problem::Injected { count: 5 }), "{protocol}: the rest counts");
     }
     for (protocol, turns, _) in servers().into_iter().filter(|(protocol, ..)| of_xmpp(protocol)) {
         let turns: Vec<_> = turns.iter().map(|turn| [turn, BLANK].concat()).collect();
         assert_eq!(
-            ask(protocol, &turns).0,
+            run_client(protocol, &turns).0,
             Ok(Progress::Ready),
             "{protocol}: of a server, behind its features and its yes"
         );
@@ -56,13 +56,13 @@ fn white_space_of_xml_is_no_injection() {
 fn a_server_that_answers_before_it_is_asked_is_refused() {
     for (protocol, turns, _) in servers().into_iter().filter(|(_, turns, _)| turns.len() > 1) {
         let at_once = turns.concat();
-        let (outcome, _) = ask(protocol, &[at_once]);
+        let (outcome, _) = run_client(protocol, &[at_once]);
         assert!(matches!(outcome, Err(Problem::Injected { .. })), "{protocol}: {outcome:?}");
     }
 }
 
 #[test]
-fn nobody_talks_for_ever() {
+fn no_dialogue_lasts_forever() {
     let noop = [
         (Protocol::Smtp, &b"NOOP\r\n"[..]),
         (Protocol::Lmtp, b"RSET\r\n"),
@@ -86,11 +86,11 @@ fn nobody_talks_for_ever() {
         let long = [b'<', b'0'][usize::from(protocol == Protocol::Ldap)];
         let (outcome, _) = serve(protocol, &[&[long; 65_536]]);
         assert!(outcome.is_err(), "{protocol}: a line or packet without end");
-        let (outcome, _) = ask(protocol, &[vec![b' '; 65_536]]);
+        let (outcome, _) = run_client(protocol, &[vec![b' '; 65_536]]);
         assert!(outcome.is_err(), "{protocol}: of a server too");
     }
     let endless = b"250-a\r\n".repeat(ROUND_LIMIT + 1);
-    assert_eq!(ask(Protocol::Smtp, &[b"220 a\r\n".into(), endless]).0, Err(Problem::TooMuch));
+    assert_eq!(run_client(Protocol::Smtp, &[b"220 a\r\n".into(), endless]).0, Err(Problem::TooMuch));
     let mut tunnel = Tunnel::http("a", 1, None).expect("a name");
     let endless = [&b"HTTP/1.1 200 OK\r\n"[..], &b"a: b\r\n".repeat(4_000)].concat();
     assert!(tunnel.take(&endless, &mut Vec::new()).is_err());
@@ -125,12 +125,12 @@ fn a_name_never_ends_what_it_stands_in() {
 /// plain text never comes out of a machine.
 #[test]
 fn every_single_byte_may_be_another() {
-    for (protocol, said, _) in clients() {
-        for at in 0..said.len() {
+    for (protocol, sent, _) in clients() {
+        for at in 0..sent.len() {
             for byte in
-                [0, b'\n', b' ', b'<', b'>', 0x30, 0x7f, 0x80, 0x84, 0xff, said[at] ^ 1, said[at] ^ 0x20]
+                [0, b'\n', b' ', b'<', b'>', 0x30, 0x7f, 0x80, 0x84, 0xff, sent[at] ^ 1, sent[at] ^ 0x20]
             {
-                let mut changed = said.clone();
+                let mut changed = sent.clone();
                 changed[at] = byte;
                 let _ = serve(protocol, &[&changed]);
             }
@@ -140,12 +140,12 @@ fn every_single_byte_may_be_another() {
     servers.push((Protocol::MySql, vec![mysql_greeting(0xfffe)], b""));
     for (protocol, turns, _) in servers {
         for (turn, at) in
-            turns.iter().enumerate().flat_map(|(turn, said)| (0..said.len()).map(move |at| (turn, at)))
+            turns.iter().enumerate().flat_map(|(turn, sent)| (0..sent.len()).map(move |at| (turn, at)))
         {
             for byte in [0, b'\n', b' ', b'<', b'>', 0x30, 0x80, 0x84, 0xff, turns[turn][at] ^ 1] {
                 let mut changed = turns.clone();
                 changed[turn][at] = byte;
-                let _ = ask(protocol, &changed);
+                let _ = run_client(protocol, &changed);
             }
         }
     }
@@ -160,7 +160,7 @@ proptest! {
             let _ = server.take(first, &mut Vec::new()).is_ok_and(|progress| {
                 progress == Progress::More && server.take(second, &mut Vec::new()).is_ok()
             });
-            let _ = ask(protocol, &[first.to_vec(), second.to_vec()]);
+            let _ = run_client(protocol, &[first.to_vec(), second.to_vec()]);
             if let Some(mut greeting) = Greeting::new(protocol) {
                 let _ = greeting.take(&noise);
             }
@@ -185,10 +185,10 @@ proptest! {
         which in 0_usize..100, cut in 0_usize..400, noise in proptest::collection::vec(any::<u8>(), 0..8), lines in 0_usize..2,
     ) {
         let all = clients();
-        let (protocol, said, _) = &all[which % all.len()];
-        let said = [&said[..cut.min(said.len()) * lines.min(1)], &noise].concat();
-        let whole = serve(*protocol, &[&said]);
-        let (first, second) = said.split_at(cut.min(said.len()) / 2);
+        let (protocol, sent, _) = &all[which % all.len()];
+        let sent = [&sent[..cut.min(sent.len()) * lines.min(1)], &noise].concat();
+        let whole = serve(*protocol, &[&sent]);
+        let (first, second) = sent.split_at(cut.min(sent.len()) / 2);
         if whole.0 == Ok(Progress::More) {
             prop_assert_eq!(whole, serve(*protocol, &[first, second]));
         }
@@ -196,10 +196,10 @@ proptest! {
 
     #[test]
     fn lines_of_any_kind_never_panic(lines in proptest::collection::vec("[A-Za-z0-9 *+<>'/=:-]{0,40}\r\n", 0..12)) {
-        let said = lines.concat().into_bytes();
+        let sent = lines.concat().into_bytes();
         for protocol in Protocol::ALL {
-            let _ = Server::new(protocol, "a").take(&said, &mut Vec::new());
-            let _ = ask(protocol, std::slice::from_ref(&said));
+            let _ = Server::new(protocol, "a").take(&sent, &mut Vec::new());
+            let _ = run_client(protocol, std::slice::from_ref(&sent));
         }
     }
 }

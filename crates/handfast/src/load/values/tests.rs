@@ -75,14 +75,14 @@ fn stages_have_lengths() {
     {
         assert!(rates(text).is_err(), "{text}");
     }
-    let said = |text: &str| rates(text).expect_err(text).to_string();
+    let message_for = |text: &str| rates(text).expect_err(text).to_string();
     assert!(
-        said("5@1s,6").contains("has a stage without a length, expected one for each"),
+        message_for("5@1s,6").contains("has a stage without a length, expected one for each"),
         "{}",
-        said("5@1s,6")
+        message_for("5@1s,6")
     );
     let many = vec!["1@1s"; STAGES + 1].join(",");
-    assert_eq!(said(&many), "1001 stages, expected at most 1000");
+    assert_eq!(message_for(&many), "1001 stages, expected at most 1000");
 }
 
 #[test]

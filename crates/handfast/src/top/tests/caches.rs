@@ -45,7 +45,7 @@ fn caches_have_a_line_and_a_table() {
 }
 
 #[test]
-fn a_cache_that_does_not_work_says_why() {
+fn a_cache_that_does_not_work_reports_the_reason() {
     let seen = text(&watched([1_000, 3_000], Some("no space left")), 200, 24);
     let row = seen.lines().find(|line| line.trim_start().starts_with("mirror ")).expect("a row");
     assert!(row.contains("no space left"), "{row}");

@@ -15,23 +15,23 @@ use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg}
 use super::folder::Folder;
 use super::manager::Passed;
 
-type Kept = Arc<Mutex<BTreeMap<String, OwnedFd>>>;
+type StoredSockets = Arc<Mutex<BTreeMap<String, OwnedFd>>>;
 
 /// A service manager's store of sockets: its address and the sockets that it keeps.
 pub(crate) struct Keeper {
     path: String,
-    kept: Kept,
+    kept: StoredSockets,
     _folder: Folder,
 }
 
 impl Keeper {
     pub(crate) fn new() -> Self {
-        let (folder, kept) = (Folder::new(), Kept::default());
+        let (folder, kept) = (Folder::new(), StoredSockets::default());
         let path = folder.file("notify");
         let socket = UnixDatagram::bind(&path).expect("the folder is writable");
         let keeps = Arc::clone(&kept);
         // It ends with the tests.
-        let receive = move || while hear(&socket, &keeps).is_some() {};
+        let receive = move || while receive_message(&socket, &keeps).is_some() {};
         std::thread::Builder::new().name("keeper".into()).spawn(receive).expect("there are threads");
         Self { path: path.display().to_string(), kept, _folder: folder }
     }
@@ -53,7 +53,7 @@ impl Keeper {
 }
 
 /// Does what one message says.
-fn hear(socket: &UnixDatagram, kept: &Kept) -> Option<()> {
+fn receive_message(socket: &UnixDatagram, kept: &StoredSockets) -> Option<()> {
     let (mut bytes, mut space) = ([0; 4096], [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))]);
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let mut room = [IoSliceMut::new(&mut bytes)];

@@ -28,9 +28,9 @@ impl Metrics {
 
     /// The samples of a name that have these labels.
     fn of<'a>(&'a self, name: &'a str, labels: &[(&str, &str)]) -> impl Iterator<Item = Sample<'a>> {
-        let wanted: Vec<String> = labels.iter().map(|(key, value)| format!("{key}=\"{value}\"")).collect();
+        let expected: Vec<String> = labels.iter().map(|(key, value)| format!("{key}=\"{value}\"")).collect();
         self.samples().filter(move |(found, has, _)| {
-            *found == name && wanted.iter().all(|want| has.split(',').any(|label| label == want))
+            *found == name && expected.iter().all(|want| has.split(',').any(|label| label == want))
         })
     }
 

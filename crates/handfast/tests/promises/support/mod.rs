@@ -21,7 +21,7 @@
 
 pub(crate) mod cached;
 pub(crate) mod config;
-pub(crate) mod fleet;
+pub(crate) mod load_workers;
 pub(crate) mod keeper;
 pub(crate) mod key_process;
 pub(crate) mod load;

@@ -33,8 +33,8 @@ pub(crate) struct Proxy {
 }
 
 /// The message of a line of standard error, without its time and the program's name.
-pub(crate) fn said(line: &str) -> &str {
-    line.split_once("handfast: ").map_or(line, |(_, said)| said)
+pub(crate) fn message(line: &str) -> &str {
+    line.split_once("handfast: ").map_or(line, |(_, message)| message)
 }
 
 impl Proxy {
@@ -93,7 +93,7 @@ impl Proxy {
             "the proxy to be ready",
             || {
                 let lines = self.talk.so_far();
-                let ready = lines.iter().any(|line| said(line) == "ready");
+                let ready = lines.iter().any(|line| message(line) == "ready");
                 if !ready && let Some(status) = self.child.try_wait().expect("it is our child") {
                     // What it said last is still in the pipe.
                     super::deadline::pause(Duration::from_millis(50));
@@ -123,7 +123,7 @@ impl Proxy {
     }
 
     fn listening(&self, service: &str) -> SocketAddr {
-        let parse = |line: &str| said(line).strip_prefix("listening on ")?.split(' ').next()?.parse().ok();
+        let parse = |line: &str| message(line).strip_prefix("listening on ")?.split(' ').next()?.parse().ok();
         let lines = self.talk.so_far();
         let found = lines.iter().filter(|line| line.contains(service)).find_map(|line| parse(line));
         found.unwrap_or_else(|| panic!("no address for {service:?} in:\n{}", lines.join("\n")))
@@ -131,7 +131,7 @@ impl Proxy {
 
     /// Address of its admin page.
     pub(crate) fn admin(&self) -> SocketAddr {
-        let parse = |line: &String| said(line).strip_prefix("admin on ")?.split(' ').next()?.parse().ok();
+        let parse = |line: &String| message(line).strip_prefix("admin on ")?.split(' ').next()?.parse().ok();
         self.talk.so_far().iter().find_map(parse).expect("the configuration asks for an admin page")
     }
 

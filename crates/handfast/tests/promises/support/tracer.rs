@@ -17,8 +17,8 @@ pub(crate) fn refusal() -> Option<String> {
     static REFUSAL: OnceLock<Option<String>> = OnceLock::new();
     let probe = || {
         let ran = tools::run("strace", &["-f", "-e", "inject=getppid:error=EINTR", "true"], b"");
-        let said = ran.talk.lines().next().unwrap_or("refused").to_owned();
-        (ran.code != Some(0)).then(|| format!("no process can be traced: {said}"))
+        let output = ran.talk.lines().next().unwrap_or("refused").to_owned();
+        (ran.code != Some(0)).then(|| format!("no process can be traced: {output}"))
     };
     REFUSAL.get_or_init(probe).clone()
 }

@@ -120,7 +120,7 @@ impl Crate {
             "crate" => Vec::new(),
             "self" => from.to_vec(),
             "super" => from[..from.len().checked_sub(1)?].to_vec(),
-            first if self.knows(from, first) => return self.enter(from.to_vec(), path, seen),
+            first if self.contains(from, first) => return self.enter(from.to_vec(), path, seen),
             _ => return None,
         };
         while rest.first().is_some_and(|word| word == "super") {
@@ -131,7 +131,7 @@ impl Crate {
     }
 
     /// Returns true if a path in this module may start with this name: a submodule, or something imported.
-    fn knows(&self, module: &[String], name: &str) -> bool {
+    fn contains(&self, module: &[String], name: &str) -> bool {
         self.0.get(module).is_some_and(|module| {
             module.submodules.contains(name) || module.names.iter().any(|known| known.name == name)
         })

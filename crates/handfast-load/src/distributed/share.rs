@@ -151,7 +151,7 @@ impl ShareThread {
         let (start, started) = sync_channel(1);
         let (tell, news) = mpsc::channel(WAITING);
         let stop = Arc::new(AtomicBool::new(false));
-        let inside = Inside { stop: Arc::clone(&stop), lease: lease.clone(), tell };
+        let inside = Inside { stop: Arc::clone(&stop), lease: lease.clone(), news_sender: tell };
         thread::Builder::new()
             .name("load-share".into())
             .spawn(move || inside.work(&*load, &plan, share, &started))?;
@@ -178,14 +178,14 @@ impl Drop for ShareThread {
 struct Inside {
     stop: Arc<AtomicBool>,
     lease: Lease,
-    tell: mpsc::Sender<News>,
+    news_sender: mpsc::Sender<News>,
 }
 
 impl Inside {
     fn work(self, load: &dyn Load, plan: &Plan, share: Share, started: &Receiver<Moment>) {
         let last = self.all_of_it(load, plan, share, started);
         // Without a receiver, no task needs the message.
-        let _ = self.tell.blocking_send(last);
+        let _ = self.news_sender.blocking_send(last);
     }
 
     fn all_of_it(&self, load: &dyn Load, plan: &Plan, share: Share, started: &Receiver<Moment>) -> News {
@@ -193,7 +193,7 @@ impl Inside {
             Ok(ready) => ready,
             Err(refusal) => return News::Refused(refusal),
         };
-        let _ = self.tell.blocking_send(News::Prepared(ready.facts()));
+        let _ = self.news_sender.blocking_send(News::Prepared(ready.facts()));
         let start = loop {
             match started.recv_timeout(LOOK) {
                 Ok(start) => break start,
@@ -252,7 +252,7 @@ impl Inside {
 
     /// Sends a second; stops the load, and reports that, if too many wait.
     fn pass_on(&self, interval: Interval, live: &dyn Live) -> bool {
-        match self.tell.try_send(News::Second(Box::new(interval))) {
+        match self.news_sender.try_send(News::Second(Box::new(interval))) {
             Ok(()) => true,
             Err(mpsc::error::TrySendError::Closed(_)) => {
                 live.stop();
@@ -260,7 +260,7 @@ impl Inside {
             }
             Err(mpsc::error::TrySendError::Full(news)) => {
                 live.stop();
-                let _ = self.tell.blocking_send(news);
+                let _ = self.news_sender.blocking_send(news);
                 false
             }
         }

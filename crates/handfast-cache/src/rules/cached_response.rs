@@ -1,7 +1,7 @@
 //! Response to the client from a stored one: all of it, a part, or that the client's copy is current
 //! (RFC 9110 §13 and RFC 9110 §14).
 //!
-//! In: a stored response, its size, a request. Out: an [`Answer`]: a head as text, and which bytes follow.
+//! In: a stored response, its size, a request. Out: a [`CachedResponse`]: a head as text, and which bytes follow.
 
 use std::ops::Range;
 
@@ -12,7 +12,7 @@ use super::stored::{Stored, parsed};
 
 /// Response to the client.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Answer {
+pub struct CachedResponse {
     /// A whole head in HTTP/1: status line, fields with `Age` and the framing, empty line; no connection fields. If the size is not known yet it
     /// has `Transfer-Encoding: chunked`; the content is not chunked.
     pub head: Vec<u8>,
@@ -33,7 +33,7 @@ enum Form {
 impl Stored {
     /// The answer to a request which this response was selected for. `size` is that of the object; `None` while it is being fetched without an
     /// announced length.
-    pub fn answer(&self, request: &RequestHead<'_>, size: Option<u64>, now_ms: u64) -> Answer {
+    pub fn answer(&self, request: &RequestHead<'_>, size: Option<u64>, now_ms: u64) -> CachedResponse {
         self.answer_with(&self.head, request, size, now_ms)
     }
 
@@ -44,7 +44,7 @@ impl Stored {
         request: &RequestHead<'_>,
         size: Option<u64>,
         now_ms: u64,
-    ) -> Answer {
+    ) -> CachedResponse {
         let form = self.form(request, size);
         let (status, reason): (u16, Option<&str>) = match form {
             Form::Whole => (self.status, None),
@@ -92,7 +92,11 @@ impl Stored {
             Form::NotModified => 0..0,
         };
         out.extend_from_slice(b"\r\n");
-        Answer { head: out, status, content: if request.method == Method::HEAD { 0..0 } else { content } }
+        CachedResponse {
+            head: out,
+            status,
+            content: if request.method == Method::HEAD { 0..0 } else { content },
+        }
     }
 
     fn form(&self, request: &RequestHead<'_>, size: Option<u64>) -> Form {

@@ -2,7 +2,7 @@
 //!
 //! In: the options. Out: the TLS settings, and the resolved members of the mix; or every mistake.
 
-use handfast_load::plan::mix::{MOST_MEMBERS, MemberWords, names as names_in, shares};
+use handfast_load::plan::mix::{MAX_MEMBERS, MemberWords, names as names_in, shares};
 use handfast_load::plan::profile::Profile;
 use handfast_load::plan::{Member, Tls, WeightedName, Work};
 
@@ -84,8 +84,8 @@ pub(super) fn clients(
         tls.early_data = early_data && can;
         members.push(Member { name, share, tls });
     }
-    if members.len() > MOST_MEMBERS {
-        mistakes.note("--mix", format!("{} members, expected at most {MOST_MEMBERS}", members.len()));
+    if members.len() > MAX_MEMBERS {
+        mistakes.note("--mix", format!("{} members, expected at most {MAX_MEMBERS}", members.len()));
     }
     if early_data && !members.iter().any(|member| member.tls.early_data) {
         mistakes.note("--early-data", "no member of the mix resumes sessions of TLS 1.3");

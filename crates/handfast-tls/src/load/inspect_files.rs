@@ -1,6 +1,6 @@
 //! Reads files that may hold certificates and keys, here or through the process that holds the keys.
 //!
-//! In: paths. Out: a [`Looked`] for each, in their order.
+//! In: paths. Out: an [`InspectedFile`] for each, in their order.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -8,17 +8,17 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use crate::apart::{self, Holder};
-use crate::load::looked::Looked;
+use crate::load::inspected_file::InspectedFile;
 use crate::sections::Contents;
 
 /// Reads a file here, or has the `holder` of the keys read it.
-pub(super) fn look(holder: Option<&Arc<dyn Holder>>, path: &Path) -> Looked {
-    let looked = holder.map_or_else(|| Looked::at(path), |holder| apart::look(holder, path));
-    Looked { contents: looked.contents.map(Contents::check_signatures), ..looked }
+pub(super) fn inspect_file(holder: Option<&Arc<dyn Holder>>, path: &Path) -> InspectedFile {
+    let looked = holder.map_or_else(|| InspectedFile::at(path), |holder| apart::inspect(holder, path));
+    InspectedFile { contents: looked.contents.map(Contents::check_signatures), ..looked }
 }
 
 /// Reads every path, several at a time, and gives the results in the order of the paths.
-pub(super) fn look_at_all(paths: &[PathBuf], holder: Option<&Arc<dyn Holder>>) -> Vec<Looked> {
+pub(super) fn inspect_files(paths: &[PathBuf], holder: Option<&Arc<dyn Holder>>) -> Vec<InspectedFile> {
     // A thread costs about 50 µs, a pair of files about 100.
     let threads =
         thread::available_parallelism().map_or(1, |count| count.get()).min(16).min(paths.len() / 16 + 1);
@@ -28,7 +28,7 @@ pub(super) fn look_at_all(paths: &[PathBuf], holder: Option<&Arc<dyn Holder>>) -
         loop {
             let index = next.fetch_add(1, Ordering::Relaxed);
             let Some(path) = paths.get(index) else { return looked };
-            looked.push((index, look(holder, path)));
+            looked.push((index, inspect_file(holder, path)));
         }
     };
     let mut looked = thread::scope(|scope| {

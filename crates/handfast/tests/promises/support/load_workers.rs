@@ -177,16 +177,16 @@ impl Coordinator {
 
     /// Waits until a second of the run has been shown, and with it all before.
     pub(crate) fn shows_second(&mut self, number: u32) {
-        self.says(&format!("second {number}:"));
+        self.wait_for_line(&format!("second {number}:"));
     }
 
     /// Waits until it has said something; one that has ended says nothing more.
-    pub(crate) fn says(&mut self, text: &str) -> String {
+    pub(crate) fn wait_for_line(&mut self, text: &str) -> String {
         let Program { child, talk, .. } = &mut self.program;
-        let said = || talk.so_far().into_iter().find(|line| line.contains(text));
+        let output = || talk.so_far().into_iter().find(|line| line.contains(text));
         let mut lived = true;
         let mut ask = || {
-            let found = said();
+            let found = output();
             assert!(found.is_some() || lived, "it ended without `{text}`:\n{}", talk.so_far().join("\n"));
             // What it said last may still be in the pipe: one more look.
             if found.is_none() && child.try_wait().expect("it is our child").is_some() {
@@ -221,7 +221,7 @@ impl Coordinator {
 }
 
 /// A scene: workers on a bus, and a proxy with a backend that echoes as their target.
-pub(crate) struct Fleet {
+pub(crate) struct LoadWorkers {
     /// Their target.
     pub(crate) stage: Stage,
     /// Those who make it.
@@ -230,7 +230,7 @@ pub(crate) struct Fleet {
     pub(crate) bus: Bus,
 }
 
-impl Fleet {
+impl LoadWorkers {
     /// Workers with these names on a separate bus.
     pub(crate) fn of(names: &[&str]) -> Self {
         let (bus, stage) = (Bus::start(), Stage::echo());

@@ -3,7 +3,7 @@
 //! In: a coordinator's end of the bus. Out: success if all accepted, otherwise the first worker that did not, and why.
 
 use super::link::{Clock, Link};
-use super::protocol::{Answer, Order};
+use super::protocol::{Order, Reply};
 use crate::outcome::Refusal;
 use handfast_bus::Fault;
 
@@ -31,7 +31,7 @@ impl Orders<'_> {
     ) -> Result<(), Refusal> {
         let numbered = (0u32..).zip(members);
         let questions = numbered.map(|(index, member)| (member.id.clone(), order(index, member))).collect();
-        for (answer, member) in self.link.ask_all(questions).await.into_iter().zip(members) {
+        for (answer, member) in self.link.send_requests(questions).await.into_iter().zip(members) {
             refused(answer.map_err(|fault| self.fault(member, &fault))?, &member.name)?;
         }
         Ok(())
@@ -56,10 +56,10 @@ impl Orders<'_> {
 }
 
 /// A worker's refusal, in its words; with its name if there are several workers.
-fn refused(answer: Answer, name: &str) -> Result<(), Refusal> {
+fn refused(answer: Reply, name: &str) -> Result<(), Refusal> {
     match answer {
-        Answer::Yes => Ok(()),
-        Answer::No(refusal) => Err(refusal),
-        Answer::Clock(_) => Err(Refusal::failed(format!("worker {name}: the answer cannot be understood"))),
+        Reply::Yes => Ok(()),
+        Reply::No(refusal) => Err(refusal),
+        Reply::Clock(_) => Err(Refusal::failed(format!("worker {name}: the answer cannot be understood"))),
     }
 }

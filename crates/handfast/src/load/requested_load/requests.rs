@@ -9,7 +9,7 @@ use std::io::{self, Read};
 
 use handfast_load::Plan;
 use handfast_load::plan::error::{FileError, PlanError};
-use handfast_load::plan::request::{self, MOST_REQUESTS};
+use handfast_load::plan::request::{self, MAX_REQUESTS};
 use handfast_load::plan::take;
 use handfast_load::plan::{Header, Request, Work};
 
@@ -17,7 +17,7 @@ use super::Mistakes;
 use crate::words::load::WorkWords;
 
 /// Longest file of headers, requests, names or members.
-const LONGEST: u64 = 1 << 20;
+const MAX_FILE_BYTES: u64 = 1 << 20;
 
 /// Every request that is to be sent, in turn by their weights.
 pub(super) fn requests(
@@ -48,8 +48,8 @@ pub(super) fn requests(
         };
         all.extend(mistakes.read_all(&place("--url", url), read));
     }
-    if all.len() > MOST_REQUESTS {
-        mistakes.note("--url", format!("{} requests, expected at most {MOST_REQUESTS}", all.len()));
+    if all.len() > MAX_REQUESTS {
+        mistakes.note("--url", format!("{} requests, expected at most {MAX_REQUESTS}", all.len()));
     }
     for text in &words.take {
         let number = all.len();
@@ -127,8 +127,8 @@ fn read(file: &str) -> Result<String, ReadError> {
     let failed = |error| ReadError::Io { file: file.to_owned(), error };
     let opened = File::open(file).map_err(failed)?;
     let mut text = String::new();
-    let length = opened.take(LONGEST + 1).read_to_string(&mut text).map_err(failed)?;
-    if length as u64 > LONGEST { Err(ReadError::TooLong { file: file.to_owned() }) } else { Ok(text) }
+    let length = opened.take(MAX_FILE_BYTES + 1).read_to_string(&mut text).map_err(failed)?;
+    if length as u64 > MAX_FILE_BYTES { Err(ReadError::TooLong { file: file.to_owned() }) } else { Ok(text) }
 }
 
 /// Everything in the file behind an @.
@@ -150,7 +150,7 @@ pub(super) fn one<T>(read: Result<T, PlanError>) -> Result<Vec<T>, Vec<ListError
 pub(super) enum ReadError {
     /// It cannot be opened or read, or is not text.
     Io { file: String, error: io::Error },
-    /// It is longer than [`LONGEST`].
+    /// It is longer than [`MAX_FILE_BYTES`].
     TooLong { file: String },
 }
 

@@ -9,7 +9,7 @@ use handfast_testkit::ending::Ending;
 
 /// Reason why an experiment did not succeed.
 #[derive(Debug)]
-pub(crate) enum Trouble {
+pub(crate) enum CaseError {
     /// The proxy did not do what it has to.
     Broken(String),
     /// The laboratory failed: there is no result for the proxy.
@@ -21,16 +21,16 @@ pub(crate) enum Trouble {
 }
 
 /// The proxy did not do what it has to.
-pub(crate) fn broken<T>(what: impl Into<String>) -> Result<T, Trouble> {
-    Err(Trouble::Broken(what.into()))
+pub(crate) fn broken<T>(what: impl Into<String>) -> Result<T, CaseError> {
+    Err(CaseError::Broken(what.into()))
 }
 
 /// A step of the laboratory's own that failed, for `map_err`.
-pub(crate) fn lab<E: std::fmt::Display>(act: &'static str) -> impl FnOnce(E) -> Trouble {
-    move |error| Trouble::Lab(format!("{act}: {error}"))
+pub(crate) fn lab<E: std::fmt::Display>(act: &'static str) -> impl FnOnce(E) -> CaseError {
+    move |error| CaseError::Lab(format!("{act}: {error}"))
 }
 
-impl From<Failure> for Trouble {
+impl From<Failure> for CaseError {
     fn from(failure: Failure) -> Self {
         match failure {
             Failure::Skipped(reason) => Self::Skipped(reason),
@@ -39,19 +39,19 @@ impl From<Failure> for Trouble {
     }
 }
 
-impl From<LabError> for Trouble {
+impl From<LabError> for CaseError {
     fn from(error: LabError) -> Self {
         Self::Lab(error.to_string())
     }
 }
 
-impl From<io::Error> for Trouble {
+impl From<io::Error> for CaseError {
     fn from(error: io::Error) -> Self {
         Self::Lab(format!("a socket of the laboratory's own: {error}"))
     }
 }
 
-impl From<Failed> for Trouble {
+impl From<Failed> for CaseError {
     fn from(failed: Failed) -> Self {
         Self::Broken(failed.to_string())
     }
@@ -60,17 +60,17 @@ impl From<Failed> for Trouble {
 /// Demands on the end of a connection.
 pub(crate) trait MustEnd {
     /// An abort on one side has to be one on the other.
-    fn must_abort(&self, who: &str) -> Result<(), Trouble>;
+    fn must_abort(&self, peer: &str) -> Result<(), CaseError>;
     /// A clean close has to be seen as one.
-    fn must_be_clean(&self, who: &str) -> Result<(), Trouble>;
+    fn must_be_clean(&self, peer: &str) -> Result<(), CaseError>;
 }
 
 impl MustEnd for Ending {
-    fn must_abort(&self, who: &str) -> Result<(), Trouble> {
-        if self.is_truncated() { Ok(()) } else { broken(format!("{who} received {self}: not an abort")) }
+    fn must_abort(&self, peer: &str) -> Result<(), CaseError> {
+        if self.is_truncated() { Ok(()) } else { broken(format!("{peer} received {self}: not an abort")) }
     }
 
-    fn must_be_clean(&self, who: &str) -> Result<(), Trouble> {
-        if self.is_clean() { Ok(()) } else { broken(format!("{who} received {self}: not a clean end")) }
+    fn must_be_clean(&self, peer: &str) -> Result<(), CaseError> {
+        if self.is_clean() { Ok(()) } else { broken(format!("{peer} received {self}: not a clean end")) }
     }
 }

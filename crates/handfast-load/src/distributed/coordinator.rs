@@ -13,10 +13,10 @@ use super::link::Link;
 use super::merge::{Merge, Standing, sums_agree};
 use super::orders::{Member, Orders};
 use super::protocol::{Event, Order, Subjects, decode};
-use super::worker::asked;
-use super::{LEASE, OnLost, PATIENCE, RENEWAL};
+use super::worker::stop_requested;
+use super::{LEASE, OnLost, RENEWAL, WORKER_TIMEOUT};
 use crate::generator::Share;
-use crate::opener::LONGEST_PREPARATION;
+use crate::opener::PREPARATION_TIMEOUT;
 use crate::outcome::{EarlyEnd, Facts, Outcome, Refusal, WorkerEnd, WorkerOutcome};
 use crate::plan::Plan;
 use crate::sample::Interval;
@@ -35,7 +35,7 @@ const GRACE: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 struct WorkerState {
     facts: Option<Facts>,
-    heard: Moment,
+    last_received: Moment,
     end: Option<WorkerEnd>,
     lost: Option<String>,
 }
@@ -57,8 +57,8 @@ pub(super) struct Run<'a> {
     name: String,
     states: Vec<WorkerState>,
     merge: Merge,
-    looks: Ticks,
-    looked: Moment,
+    checks: Ticks,
+    last_check: Moment,
     leased: Moment,
     start: Option<(Moment, SystemTime)>,
     refusal: Option<Refusal>,
@@ -78,7 +78,7 @@ impl<'a> Run<'a> {
         lead: Duration,
     ) -> Result<Self, Refusal> {
         let now = Moment::now();
-        let state = || WorkerState { facts: None, heard: now, end: None, lost: None };
+        let state = || WorkerState { facts: None, last_received: now, end: None, lost: None };
         let states: Vec<WorkerState> = members.iter().map(|_| state()).collect();
         let longest = plan.duration + longest_tail(plan);
         let longest = u32::try_from(longest.as_secs()).unwrap_or(u32::MAX);
@@ -94,8 +94,8 @@ impl<'a> Run<'a> {
             lead,
             name: fresh_id()?,
             states,
-            looks,
-            looked: now,
+            checks: looks,
+            last_check: now,
             leased: now,
             start: None,
             refusal: None,
@@ -145,7 +145,7 @@ impl<'a> Run<'a> {
             until_ns: member.clock.theirs(until),
         };
         Orders { link: self.link }.all(self.members, order).await?;
-        self.heard_all();
+        self.reset_silence();
         while self.states.iter().any(|state| state.facts.is_none()) {
             self.turn(stop).await;
             if let Some(refusal) = self.refusal.take() {
@@ -178,16 +178,16 @@ impl<'a> Run<'a> {
         orders.all(self.members, order).await?;
         self.start = Some((start, started));
         self.deadline = start + self.plan.duration + longest_tail(self.plan);
-        self.heard_all();
+        self.reset_silence();
         Ok(())
     }
 
     /// Nothing is received while orders are sent; that silence does not count against a worker.
-    fn heard_all(&mut self) {
+    fn reset_silence(&mut self) {
         let now = Moment::now();
-        self.looked = now;
+        self.last_check = now;
         for state in &mut self.states {
-            state.heard = now;
+            state.last_received = now;
         }
     }
 
@@ -195,15 +195,15 @@ impl<'a> Run<'a> {
     async fn turn(&mut self, stop: &mut watch::Receiver<bool>) {
         tokio::select! {
             message = self.feed.next() => match message {
-                Some(message) => self.hear(&message).await,
+                Some(message) => self.receive(&message).await,
                 None => self.lose_all("the bus has ended").await,
             },
-            _ = self.looks.tick() => self.look().await,
-            () = asked(stop), if self.early_end.is_none() => self.end_early(EarlyEnd::Interrupted).await,
+            _ = self.checks.tick() => self.check_workers().await,
+            () = stop_requested(stop), if self.early_end.is_none() => self.end_early(EarlyEnd::Interrupted).await,
         }
     }
 
-    async fn hear(&mut self, message: &Message) {
+    async fn receive(&mut self, message: &Message) {
         let Some((run, worker)) = Subjects::run_and_worker(&message.subject) else { return };
         let Some(index) = self.members.iter().position(|member| member.id == worker) else { return };
         let Some(event) = decode::<Event>(&message.payload) else { return };
@@ -214,7 +214,7 @@ impl<'a> Run<'a> {
             }
             return;
         }
-        self.states[index].heard = Moment::now();
+        self.states[index].last_received = Moment::now();
         match event {
             Event::Hello(_) | Event::Beat => {}
             Event::Prepared(facts) => self.states[index].facts = Some(facts),
@@ -224,12 +224,12 @@ impl<'a> Run<'a> {
                     self.lose(index, format!("it sent {}", refusal.what)).await;
                 }
             }
-            Event::End { end, cut } => self.hear_end(index, *end, cut).await,
+            Event::End { end, cut } => self.receive_end(index, *end, cut).await,
             Event::Gone { why } => self.lose(index, why).await,
         }
     }
 
-    async fn hear_end(&mut self, index: usize, end: WorkerEnd, cut: Option<String>) {
+    async fn receive_end(&mut self, index: usize, end: WorkerEnd, cut: Option<String>) {
         let received = Order::Received { run: self.name.clone() };
         self.link.order(&self.members[index].id, &received).await;
         let state = &mut self.states[index];
@@ -245,13 +245,13 @@ impl<'a> Run<'a> {
     }
 
     /// Four times a second: leases, silence, deadlines.
-    async fn look(&mut self) {
+    async fn check_workers(&mut self) {
         let now = Moment::now();
-        let since = now.since(self.looked);
-        self.looked = now;
+        let since = now.since(self.last_check);
+        self.last_check = now;
         if since > STOOD_STILL {
             for state in &mut self.states {
-                state.heard = state.heard + since;
+                state.last_received = state.last_received + since;
             }
         }
         if now.since(self.leased) >= RENEWAL {
@@ -263,7 +263,7 @@ impl<'a> Run<'a> {
             if state.is_over() {
                 continue;
             }
-            if now.since(state.heard) > PATIENCE {
+            if now.since(state.last_received) > WORKER_TIMEOUT {
                 let why = self.why_silent();
                 self.lose(index, why).await;
             } else if now > self.deadline {
@@ -275,8 +275,8 @@ impl<'a> Run<'a> {
     }
 
     fn why_silent(&self) -> String {
-        if self.link.bus.stands() {
-            format!("nothing came from it for {} s", PATIENCE.as_secs_f64())
+        if self.link.bus.is_connected() {
+            format!("nothing came from it for {} s", WORKER_TIMEOUT.as_secs_f64())
         } else {
             format!("the bus {} was lost", self.link.bus.place())
         }
@@ -375,5 +375,5 @@ fn longest_tail(plan: &Plan) -> Duration {
 
 /// Maximum time of the preparation: a name, a transaction to see that it works, tickets, and open connections.
 fn longest_preparation(plan: &Plan) -> Duration {
-    plan.timeout.saturating_mul(6).saturating_add(LONGEST_PREPARATION).saturating_add(GRACE)
+    plan.timeout.saturating_mul(6).saturating_add(PREPARATION_TIMEOUT).saturating_add(GRACE)
 }

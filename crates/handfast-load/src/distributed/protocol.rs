@@ -9,7 +9,7 @@
 //! | `hf.F.c.all` | coordinator | [`Order::RollCall`] |
 //! | `hf.F.c.<worker>` | coordinator | every other [`Order`] |
 //! | `hf.F.w.<coordinator>.<run>.<worker>` | worker | [`Event`]; `hello` in place of a run answers a call |
-//! | `hf.F.w.inbox.<coordinator>.…` | worker | [`Answer`] |
+//! | `hf.F.w.inbox.<coordinator>.…` | worker | [`Reply`] |
 
 use std::fs::File;
 use std::io::Read;
@@ -61,19 +61,19 @@ impl Identity {
         }
     }
 
-    /// Reason why a worker with `self` cannot work for a coordinator with `wanted`; `None`: it can.
-    pub(super) fn differs(&self, wanted: &Self) -> Option<String> {
-        if self.protocol != wanted.protocol {
-            return Some(format!("it uses protocol {}, this program {}", self.protocol, wanted.protocol));
+    /// Reason why a worker with `self` cannot work for a coordinator with `expected`; `None`: it can.
+    pub(super) fn differs(&self, expected: &Self) -> Option<String> {
+        if self.protocol != expected.protocol {
+            return Some(format!("it uses protocol {}, this program {}", self.protocol, expected.protocol));
         }
-        if self != wanted {
+        if self != expected {
             let short = |program: &str| program.chars().take(12).collect::<String>();
             return Some(format!(
                 "it runs handfast {} with SHA-256 {}…, this is {} with {}…",
                 self.version,
                 short(&self.program),
-                wanted.version,
-                short(&wanted.program)
+                expected.version,
+                short(&expected.program)
             ));
         }
         None
@@ -175,7 +175,7 @@ pub(super) enum Order {
 /// A worker's answer to an order that was a request.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(super) enum Answer {
+pub(super) enum Reply {
     /// It will be done.
     Yes,
     /// It will not.
@@ -266,7 +266,7 @@ impl Subjects {
     }
 
     /// All events for one coordinator.
-    pub(super) fn heard_by(&self, coordinator: &str) -> String {
+    pub(super) fn all_events(&self, coordinator: &str) -> String {
         format!("hf.{}.w.{coordinator}.>", self.fleet)
     }
 

@@ -12,7 +12,7 @@ use std::collections::binary_heap::PeekMut;
 
 /// The order of turns. **Cost**: of a turn, the logarithm of their number.
 #[derive(Debug)]
-pub(crate) struct Turns {
+pub(crate) struct WeightedRoundRobin {
     /// Empty when there is only one.
     waiting: BinaryHeap<Waiting>,
 }
@@ -54,7 +54,7 @@ impl PartialEq for Waiting {
 
 impl Eq for Waiting {}
 
-impl Turns {
+impl WeightedRoundRobin {
     /// Of these weights, each above 0, after `taken` turns that others have had.
     ///
     /// **Cost**: as much as `taken` turns, but of a billion of them no more than of a few thousand.
@@ -97,7 +97,7 @@ mod tests {
 
     use super::*;
 
-    fn counts(weights: &[f64], turns: &mut Turns, number: u64) -> Vec<u64> {
+    fn counts(weights: &[f64], turns: &mut WeightedRoundRobin, number: u64) -> Vec<u64> {
         let mut counts = vec![0; weights.len()];
         (0..number).for_each(|_| counts[turns.take()] += 1);
         counts
@@ -111,7 +111,7 @@ mod tests {
             let number = 2 + (random.unit() * 30.0) as usize;
             let weights: Vec<f64> = (0..number).map(|_| 0.01 + random.unit() * 100.0).collect();
             let sum: f64 = weights.iter().sum();
-            let mut turns = Turns::new(weights.iter().copied(), 0);
+            let mut turns = WeightedRoundRobin::new(weights.iter().copied(), 0);
             let mut counts = vec![0_u64; number];
             for taken in 1..=500_u32 {
                 counts[turns.take()] += 1;
@@ -127,22 +127,22 @@ mod tests {
     fn stretches_of_one_order_make_the_whole() {
         let weights = [70.0, 20.0, 9.5, 0.5];
         let whole: Vec<usize> = {
-            let mut turns = Turns::new(weights, 0);
+            let mut turns = WeightedRoundRobin::new(weights, 0);
             (0..4_000).map(|_| turns.take()).collect()
         };
         for taken in [0, 1, 7, 64, 999, 3_990] {
-            let mut turns = Turns::new(weights, taken as u64);
+            let mut turns = WeightedRoundRobin::new(weights, taken as u64);
             let stretch: Vec<usize> = (0..10).map(|_| turns.take()).collect();
             assert_eq!(stretch, whole[taken..taken + 10], "after {taken} turns");
         }
         // 1,000 connections: exactly their shares.
-        assert_eq!(counts(&weights, &mut Turns::new(weights, 0), 1_000), [700, 200, 95, 5]);
+        assert_eq!(counts(&weights, &mut WeightedRoundRobin::new(weights, 0), 1_000), [700, 200, 95, 5]);
     }
 
     #[test]
     fn one_alone_always_has_its_turn_and_equal_ones_go_round() {
-        assert_eq!(counts(&[3.0], &mut Turns::new([3.0], 9), 5), [5]);
-        let mut turns = Turns::new([1.0; 3], 0);
+        assert_eq!(counts(&[3.0], &mut WeightedRoundRobin::new([3.0], 9), 5), [5]);
+        let mut turns = WeightedRoundRobin::new([1.0; 3], 0);
         assert_eq!([(); 6].map(|()| turns.take()), [0, 1, 2, 0, 1, 2]);
     }
 }

@@ -1,7 +1,7 @@
 //! One run on many machines: a coordinator sends orders to workers, and merges their measurements.
 //!
-//! In: a [`Plan`](crate::Plan) and [`Workers`]. Out: an [`Outcome`](crate::outcome::Outcome). One machine is a fleet of one: then the same
-//! messages stay inside the process, so there is only one code path.
+//! In: a [`Plan`](crate::Plan) and [`Workers`]. Out: an [`Outcome`](crate::outcome::Outcome). A machine alone is coordinator and
+//! worker: then the same messages stay inside the process, so there is only one code path.
 //!
 //! | question | file |
 //! |---|---|
@@ -10,7 +10,7 @@
 //! | the worker | `worker.rs`, `share.rs` |
 //! | the workers of a run | `lineup.rs`, `gather.rs` |
 //! | the coordinator's orders and questions | `orders.rs`, `link.rs` |
-//! | the coordinator's part of a run | `run.rs` |
+//! | the coordinator's part of a run | `coordinator.rs` |
 //! | merging seconds | `merge.rs` |
 //! | a server's configuration | `setup.rs` |
 //!
@@ -25,7 +25,7 @@ mod lineup;
 mod link;
 mod orders;
 mod protocol;
-mod run;
+mod coordinator;
 mod setup;
 mod share;
 mod worker;
@@ -44,7 +44,7 @@ const RENEWAL: Duration = Duration::from_secs(1);
 /// The interval of a worker's heartbeats.
 const BEAT: Duration = Duration::from_millis(500);
 /// A worker that sent nothing for this duration is lost: five heartbeats.
-const PATIENCE: Duration = Duration::from_millis(2500);
+const WORKER_TIMEOUT: Duration = Duration::from_millis(2500);
 /// Time for which the coordinator waits for workers to answer its call.
 const GATHERING: Duration = Duration::from_secs(10);
 /// Timeout of the answer to an order.

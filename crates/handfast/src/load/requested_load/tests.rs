@@ -15,11 +15,11 @@ fn typed(line: &str) -> LoadWords {
     }
 }
 
-fn good(line: &str) -> Wanted {
+fn good(line: &str) -> RequestedLoad {
     let mut mistakes = Mistakes::default();
-    let wanted = wanted(&typed(line), 7, &mut mistakes);
+    let requested = parse_load(&typed(line), 7, &mut mistakes);
     assert!(mistakes.is_empty(), "{line}: {}", mistakes.refusal());
-    wanted
+    requested
 }
 
 fn planned(line: &str) -> Plan {
@@ -28,13 +28,13 @@ fn planned(line: &str) -> Plan {
 
 fn wrong(line: &str) -> Vec<String> {
     let mut mistakes = Mistakes::default();
-    wanted(&typed(line), 7, &mut mistakes);
+    parse_load(&typed(line), 7, &mut mistakes);
     mistakes.0
 }
 
 #[test]
 fn a_target_alone_is_the_standard_transaction() {
-    let Wanted { job, workers, on_lost, status } = good("localhost:8443");
+    let RequestedLoad { job, workers, on_lost, status } = good("localhost:8443");
     let mut standard = Plan { seed: 7, ..Plan::default() };
     standard.tls.server_name = Some("localhost".into());
     assert_eq!(job, Job::of(standard));
@@ -71,10 +71,10 @@ fn plain_http_has_no_tls() {
     assert_eq!(found.len(), 14, "{found:?}");
     let (last, all) = found.split_last().expect("there are some");
     assert!(last.starts_with("--close: notify needs TLS"), "{last}");
-    for (option, said) in options.split_whitespace().filter(|word| word.starts_with("--")).zip(all) {
+    for (option, message) in options.split_whitespace().filter(|word| word.starts_with("--")).zip(all) {
         assert!(
-            said.starts_with(&format!("{option}: is about TLS, and an http:// target has none")),
-            "{said}"
+            message.starts_with(&format!("{option}: is about TLS, and an http:// target has none")),
+            "{message}"
         );
     }
     let text = serde_json::to_string(&plan).expect("a plan");
@@ -83,7 +83,7 @@ fn plain_http_has_no_tls() {
         refused(&["http://a/", "--url", "https://a/b"])
             .contains("is not on http://a: one run has one target")
     );
-    assert_eq!(asked(&["http://a/", "--url", "http://A:80/b"])[0].path, "/b");
+    assert_eq!(parse_requests(&["http://a/", "--url", "http://A:80/b"])[0].path, "/b");
 }
 
 #[test]
@@ -138,7 +138,7 @@ fn a_rate_allows_more_in_flight() {
 fn workers_limits_and_the_server() {
     let line = "a:1 --workers tls://bus:4222 --machines 4 --fleet f --bus-ca ca.pem --bus-credentials c --on-worker-lost \
                 continue --max errors=1% --min rate=10 --pid 7 --status b:2";
-    let Wanted { job, workers, on_lost, status } = good(line);
+    let RequestedLoad { job, workers, on_lost, status } = good(line);
     assert_eq!(status, Some(AdminAddress::Tcp("b:2".into())));
     let Workers::Nats { bus, machines } = workers else { panic!("{workers:?}") };
     assert_eq!((bus.url.as_str(), bus.fleet.as_str(), machines), ("tls://bus:4222", "f", 4));
@@ -155,7 +155,7 @@ fn an_address_is_never_sent() {
 }
 
 #[test]
-fn all_mistakes_are_told_at_once() {
+fn all_mistakes_are_reported_at_once() {
     let found =
         wrong("nowhere --send 4X --rate 0 --resume 2 --tls 1.4 --machines 3 --close gently --streams 2");
     let options: Vec<&str> = found.iter().filter_map(|mistake| Some(mistake.split_once(':')?.0)).collect();
@@ -229,14 +229,14 @@ fn a_replay_takes_outputs_only() {
 }
 
 /// The requests of a command line.
-fn asked(words: &[&str]) -> Vec<Request> {
+fn parse_requests(words: &[&str]) -> Vec<Request> {
     let words = [&["handfast", "load"], words].concat();
     let read = Words::read(words.iter().map(Into::into)).unwrap_or_else(|error| panic!("{words:?}: {error}"));
     let Verb::Load(words) = read.verb else { panic!("not load") };
     let mut mistakes = Mistakes::default();
-    let wanted = wanted(&words, 7, &mut mistakes);
+    let requested = parse_load(&words, 7, &mut mistakes);
     assert!(mistakes.is_empty(), "{}", mistakes.refusal());
-    wanted.job.plan.requests().to_vec()
+    requested.job.plan.requests().to_vec()
 }
 
 /// The messages about words of a command line that may contain spaces.
@@ -245,7 +245,7 @@ fn refused(words: &[&str]) -> String {
     let read = Words::read(words.iter().map(Into::into)).unwrap_or_else(|error| panic!("{words:?}: {error}"));
     let Verb::Load(words) = read.verb else { panic!("not load") };
     let mut mistakes = Mistakes::default();
-    wanted(&words, 7, &mut mistakes);
+    parse_load(&words, 7, &mut mistakes);
     mistakes.0.join("\n")
 }
 
@@ -258,15 +258,15 @@ fn file(text: &str) -> (tempfile::NamedTempFile, String) {
 
 #[test]
 fn a_request_has_method_headers_and_body() {
-    let asked = |words: &[&str]| asked(&[&["https://a.example/x"], words].concat()).remove(0);
-    assert_eq!(asked(&[]).name(), "GET /x");
-    let post = asked(&["--body", "{}", "-H", "Content-Type: application/json"]);
+    let request_of = |words: &[&str]| parse_requests(&[&["https://a.example/x"], words].concat()).remove(0);
+    assert_eq!(request_of(&[]).name(), "GET /x");
+    let post = request_of(&["--body", "{}", "-H", "Content-Type: application/json"]);
     assert_eq!((post.name().as_str(), post.body), ("POST /x", Some(Body::Text("{}".into()))));
     assert_eq!(post.headers[0].value.as_deref(), Some("application/json"));
-    let put = asked(&["-X", "PUT", "--body", "@/tmp/b"]);
+    let put = request_of(&["-X", "PUT", "--body", "@/tmp/b"]);
     assert_eq!((put.name().as_str(), put.body), ("PUT /x", Some(Body::File("/tmp/b".into()))));
     let (_file, name) = file("A: 1\n\nB: 2\n");
-    assert_eq!(asked(&["--header", &name]).headers.len(), 2);
+    assert_eq!(request_of(&["--header", &name]).headers.len(), 2);
 
     let wrong = refused(&["https://a/", "-X", "get", "-H", "Content-Length: 3", "-H", "x"]);
     assert_eq!(wrong.lines().count(), 3, "{wrong}");
@@ -279,10 +279,11 @@ fn a_request_has_method_headers_and_body() {
 #[test]
 fn several_requests_have_weights() {
     let (_file, name) = file("2 /c\nX: y\n@body\n");
-    let asked = asked(&["https://a.example:8443/", "--url", "9 /a", "--url", "POST /b", "--url", &name]);
-    let said: Vec<(u32, String)> = asked.iter().map(|one| (one.weight, one.name())).collect();
-    assert_eq!(said, [(9, "GET /a".into()), (1, "POST /b".into()), (2, "GET /c".into())]);
-    assert_eq!((asked[2].headers.len(), asked[2].body.clone()), (1, Some(Body::File("body".into()))));
+    let requests =
+        parse_requests(&["https://a.example:8443/", "--url", "9 /a", "--url", "POST /b", "--url", &name]);
+    let names: Vec<(u32, String)> = requests.iter().map(|one| (one.weight, one.name())).collect();
+    assert_eq!(names, [(9, "GET /a".into()), (1, "POST /b".into()), (2, "GET /c".into())]);
+    assert_eq!((requests[2].headers.len(), requests[2].body.clone()), (1, Some(Body::File("body".into()))));
     assert!(refused(&["https://a/x", "--url", "/a"]).contains("has a path, expected"));
     assert!(refused(&["https://a/", "--url", "https://b/a"]).contains("one run has one target"));
     let (_file, name) = file("/a\nb\n");
@@ -292,25 +293,31 @@ fn several_requests_have_weights() {
 #[test]
 fn requests_in_order_take_values_from_each_other() {
     let line = ["https://a.example/", "--url", "POST /login", "--url", "/items/{t}", "--in-order", "--take"];
-    let asked = asked(&[line.as_slice(), &["t=json:/token"]].concat());
-    assert_eq!((asked[0].take.len(), asked[0].take[0].name.as_str(), asked[1].take.len()), (1, "t", 0));
-    let said = |more: &[&str]| refused(&[&line[..5], more].concat());
+    let requested = parse_requests(&[line.as_slice(), &["t=json:/token"]].concat());
+    assert_eq!(
+        (requested[0].take.len(), requested[0].take[0].name.as_str(), requested[1].take.len()),
+        (1, "t", 0)
+    );
+    let refusal_of = |more: &[&str]| refused(&[&line[..5], more].concat());
     assert!(
-        said(&["--take", "t=json:/token"])
+        refusal_of(&["--take", "t=json:/token"])
             .contains("--take: values are for later requests, expected --in-order")
     );
     assert!(
-        said(&["--in-order", "--take", "3:t=json:/a"])
+        refusal_of(&["--in-order", "--take", "3:t=json:/a"])
             .contains("--take: there is no request 3, expected 1 to 2")
     );
     assert!(
-        said(&["--in-order", "--take", "t=body"])
+        refusal_of(&["--in-order", "--take", "t=body"])
             .contains("--take: invalid value `t=body`, expected one such as")
     );
-    assert!(said(&["--in-order", "--take", "u=json:/a"]).contains("--take: `u` is never used"));
-    assert!(said(&["--in-order", "--url", "3 /b"]).contains("--in-order: requests in order have no weights"));
+    assert!(refusal_of(&["--in-order", "--take", "u=json:/a"]).contains("--take: `u` is never used"));
     assert!(
-        said(&["--in-order", "--http", "2", "--streams", "2"])
+        refusal_of(&["--in-order", "--url", "3 /b"])
+            .contains("--in-order: requests in order have no weights")
+    );
+    assert!(
+        refusal_of(&["--in-order", "--http", "2", "--streams", "2"])
             .contains("--in-order: needs one request at a time")
     );
     assert!(refused(&["https://a/", "--in-order"]).contains("--in-order: is for several requests"));
@@ -326,7 +333,7 @@ fn a_mix_is_resolved_against_what_all_have() {
     let read = Words::read(words.iter().map(Into::into)).unwrap_or_else(|error| panic!("{error}"));
     let Verb::Load(words) = read.verb else { panic!("not load") };
     let mut mistakes = Mistakes::default();
-    let plan = wanted(&words, 7, &mut mistakes).job.plan;
+    let plan = parse_load(&words, 7, &mut mistakes).job.plan;
     assert!(mistakes.is_empty(), "{}", mistakes.refusal());
     let [old, browser] = plan.mix.as_slice() else { panic!("{:?}", plan.mix) };
     assert_eq!((old.name.as_str(), old.share), ("old", 30.0));

@@ -31,7 +31,7 @@ pub(super) struct Found {
 ///
 /// **Errors**: too few did in [`GATHERING`], or enough answered and cannot all take part; with the names of all.
 pub(super) async fn call(link: &Link, feed: &mut Feed, machines: u32) -> Result<Vec<Found>, Refusal> {
-    let wanted = usize::try_from(machines).unwrap_or(usize::MAX);
+    let required = usize::try_from(machines).unwrap_or(usize::MAX);
     let end = tokio::time::Instant::now() + GATHERING;
     let mut settled = end;
     let mut answered = BTreeMap::new();
@@ -43,7 +43,7 @@ pub(super) async fn call(link: &Link, feed: &mut Feed, machines: u32) -> Result<
                 let Some(message) = message else { break };
                 let Some((HELLO, worker)) = Subjects::run_and_worker(&message.subject) else { continue };
                 if let Some(Event::Hello(hello)) = decode(&message.payload) {
-                    hear_hello(link, &mut answered, worker, hello).await;
+                    receive_hello(link, &mut answered, worker, hello).await;
                 }
             }
             _ = calls.tick() => {
@@ -53,17 +53,17 @@ pub(super) async fn call(link: &Link, feed: &mut Feed, machines: u32) -> Result<
             }
             _ = timeout_at(settled, std::future::pending::<()>()) => break,
         }
-        if usable(link, &answered).count() >= wanted {
-            return Ok(choose(link, &answered, wanted));
+        if usable(link, &answered).count() >= required {
+            return Ok(choose(link, &answered, required));
         }
-        if answered.len() >= wanted {
+        if answered.len() >= required {
             settled = settled.min(tokio::time::Instant::now() + SETTLING);
         }
     }
     Err(too_few(link, &answered, machines))
 }
 
-async fn hear_hello(link: &Link, answered: &mut BTreeMap<String, Hello>, worker: &str, hello: Hello) {
+async fn receive_hello(link: &Link, answered: &mut BTreeMap<String, Hello>, worker: &str, hello: Hello) {
     let why = hello.identity.differs(&link.me.identity);
     let first = answered.insert(worker.to_owned(), hello).is_none();
     if let (Some(why), true) = (why, first) {
@@ -83,12 +83,12 @@ fn usable<'a>(
 }
 
 /// The first ones of them, in the order of their names.
-fn choose(link: &Link, answered: &BTreeMap<String, Hello>, wanted: usize) -> Vec<Found> {
+fn choose(link: &Link, answered: &BTreeMap<String, Hello>, required: usize) -> Vec<Found> {
     let mut found: Vec<Found> = usable(link, answered)
         .map(|(id, hello)| Found { id: id.clone(), name: hello.name.clone() })
         .collect();
     found.sort_by(|one, other| (&one.name, &one.id).cmp(&(&other.name, &other.id)));
-    found.truncate(wanted);
+    found.truncate(required);
     let names: Vec<String> = found.iter().map(|found| found.name.clone()).collect();
     for found in &mut found {
         if names.iter().filter(|name| **name == found.name).count() > 1 {

@@ -1,6 +1,6 @@
 //! A worker: waits for orders on a bus, and runs its share of one run after the other.
 //!
-//! In: [`Order`]s. Out: [`Answer`]s and [`Event`]s. One task; the load runs on separate threads (`share.rs`).
+//! In: [`Order`]s. Out: [`Reply`]s and [`Event`]s. One task; the load runs on separate threads (`share.rs`).
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use handfast_net::clock::Moment;
 use tokio::sync::watch;
 use tokio::time::{Duration, MissedTickBehavior, interval};
 
-use super::protocol::{Answer, Caller, Event, HELLO, Hello, Identity, Order, Subjects, decode, encode};
+use super::protocol::{Caller, Event, HELLO, Hello, Identity, Order, Reply, Subjects, decode, encode};
 use super::share::{Lease, Load, News, ShareThread, TrueLoad};
 use super::{BEAT, BusAddress, LEASE};
 use crate::generator::Share;
@@ -58,7 +58,7 @@ pub(super) fn default_name() -> String {
 }
 
 /// Waits until the end is requested; forever when no request can arrive any more.
-pub(super) async fn asked(stop: &mut watch::Receiver<bool>) {
+pub(super) async fn stop_requested(stop: &mut watch::Receiver<bool>) {
     if stop.wait_for(|stop| *stop).await.is_err() {
         std::future::pending::<()>().await;
     }
@@ -118,12 +118,12 @@ impl Worker {
         loop {
             tokio::select! {
                 message = next_of(&mut calls, &mut orders) => match message {
-                    Some(message) => self.hear(&message).await,
+                    Some(message) => self.receive(&message).await,
                     None => return Err(self.gone()),
                 },
-                news = news_of(&mut self.assignment) => self.tell(news).await,
+                news = news_of(&mut self.assignment) => self.forward_news(news).await,
                 _ = beats.tick() => self.beat().await?,
-                () = asked(&mut stop) => {
+                () = stop_requested(&mut stop) => {
                     self.leave().await;
                     return Ok(());
                 }
@@ -139,14 +139,14 @@ impl Worker {
     /// Every half second: sends a heartbeat, repeats the final message, and checks the bus.
     async fn beat(&mut self) -> Result<(), Refusal> {
         let now = Moment::now();
-        self.away_since = if self.bus.stands() { None } else { self.away_since.or(Some(now)) };
+        self.away_since = if self.bus.is_connected() { None } else { self.away_since.or(Some(now)) };
         if self.away_since.is_some_and(|since| now.since(since) > GIVING_UP) {
             return Err(self.gone());
         }
         let Some(assignment) = &self.assignment else { return Ok(()) };
         match &assignment.end {
-            None => self.say(&Event::Beat).await,
-            Some((word, until)) if now < *until => self.say_bytes(word.clone()).await,
+            None => self.send_event(&Event::Beat).await,
+            Some((word, until)) if now < *until => self.send_bytes(word.clone()).await,
             Some(_) => {
                 tracing::warn!(run = assignment.run, "the coordinator did not confirm this run's result");
                 self.assignment = None;
@@ -155,11 +155,11 @@ impl Worker {
         Ok(())
     }
 
-    async fn say(&self, event: &Event) {
-        self.say_bytes(encode(event)).await;
+    async fn send_event(&self, event: &Event) {
+        self.send_bytes(encode(event)).await;
     }
 
-    async fn say_bytes(&self, word: Bytes) {
+    async fn send_bytes(&self, word: Bytes) {
         let Some(assignment) = &self.assignment else { return };
         let subject = self.subjects.events(&assignment.by, &assignment.run, &self.id);
         if let Err(fault) = self.bus.publish(&subject, word).await {
@@ -168,7 +168,7 @@ impl Worker {
     }
 
     /// Forwards the messages of the load.
-    async fn tell(&mut self, news: Option<News>) {
+    async fn forward_news(&mut self, news: Option<News>) {
         let last = |why: String| (Event::Gone { why }, true);
         let (event, over) = match news {
             Some(News::Prepared(facts)) => (Event::Prepared(facts), false),
@@ -188,11 +188,11 @@ impl Worker {
         if word.len() > limit {
             // The limit was looked at before the run; this is a server that has changed.
             let why = format!("its seconds have {} bytes, and the bus takes at most {limit}", word.len());
-            self.say(&Event::Gone { why }).await;
+            self.send_event(&Event::Gone { why }).await;
             self.assignment = None;
             return;
         }
-        self.say_bytes(word).await;
+        self.send_bytes(word).await;
         if over {
             self.assignment = None;
         }
@@ -204,10 +204,10 @@ impl Worker {
         if let Some(assignment) = &mut self.assignment {
             assignment.end = Some((word.clone(), Moment::now() + INSISTING));
         }
-        self.say_bytes(word).await;
+        self.send_bytes(word).await;
     }
 
-    async fn hear(&mut self, message: &Message) {
+    async fn receive(&mut self, message: &Message) {
         let Some(order) = decode::<Order>(&message.payload) else { return };
         let answer = match order {
             Order::RollCall { from } => return self.answer_call(&from).await,
@@ -215,7 +215,7 @@ impl Worker {
                 tracing::warn!(%why, "rejected by a coordinator");
                 return;
             }
-            Order::Clock => Answer::Clock(Moment::now().nanos()),
+            Order::Clock => Reply::Clock(Moment::now().nanos()),
             Order::Enlist { by } => self.enlist(by),
             Order::Prepare { by, run, plan, share, until_ns } => {
                 self.prepare(by, run, *plan, share, Moment::from_nanos(until_ns))
@@ -264,21 +264,21 @@ impl Worker {
         (loading || Moment::now() < held.until).then(|| held.by.name.clone())
     }
 
-    fn busy(&self, with: &str) -> Answer {
+    fn busy(&self, with: &str) -> Reply {
         let what = format!("worker {} works for {with}", self.name);
-        Answer::No(Refusal::failed(what).hint("wait for that run's end, or start more workers"))
+        Reply::No(Refusal::failed(what).hint("wait for that run's end, or start more workers"))
     }
 
-    fn enlist(&mut self, by: Caller) -> Answer {
+    fn enlist(&mut self, by: Caller) -> Reply {
         if let Some(other) = self.busy_for(&by.id) {
             return self.busy(&other);
         }
         if let Some(why) = self.identity.differs(&by.identity) {
-            return Answer::No(Refusal::failed(format!("worker {}: {why}", self.name)));
+            return Reply::No(Refusal::failed(format!("worker {}: {why}", self.name)));
         }
         tracing::info!(coordinator = by.name, "enlisted");
         self.held = Some(Held { by, until: Moment::now() + LEASE });
-        Answer::Yes
+        Reply::Yes
     }
 
     /// Takes an order of the coordinator that has enlisted this worker; `None` when another one has, meanwhile.
@@ -288,35 +288,35 @@ impl Worker {
         Some(())
     }
 
-    fn prepare(&mut self, by: String, run: String, plan: Plan, share: Share, until: Moment) -> Answer {
+    fn prepare(&mut self, by: String, run: String, plan: Plan, share: Share, until: Moment) -> Reply {
         if self.hold(&by).is_none() {
             return match self.busy_for(&by) {
                 Some(other) => self.busy(&other),
-                None => Answer::No(Refusal::failed(format!("worker {} was restarted", self.name))),
+                None => Reply::No(Refusal::failed(format!("worker {} was restarted", self.name))),
             };
         }
         if let Some(assignment) =
             self.assignment.as_ref().filter(|assignment| assignment.begun && assignment.end.is_none())
         {
             let what = format!("worker {} has not ended run {} yet", self.name, assignment.run);
-            return Answer::No(Refusal::failed(what));
+            return Reply::No(Refusal::failed(what));
         }
         // A run that has not begun is dropped: its coordinator has abandoned it.
         tracing::info!(run, share = share.index, of = share.of, "preparing");
         match ShareThread::begin(Arc::clone(&self.load), plan, share, Lease::new(until)) {
             Ok(thread) => {
                 self.assignment = Some(Assignment { run, by, thread, begun: false, end: None });
-                Answer::Yes
+                Reply::Yes
             }
-            Err(error) => Answer::No(Refusal::failed(format!(
+            Err(error) => Reply::No(Refusal::failed(format!(
                 "worker {}: make a thread for the load: {error}",
                 self.name
             ))),
         }
     }
 
-    fn go(&mut self, run: &str, start: Moment) -> Answer {
-        let no = |what: &str| Answer::No(Refusal::failed(format!("worker {}: {what}", self.name)));
+    fn go(&mut self, run: &str, start: Moment) -> Reply {
+        let no = |what: &str| Reply::No(Refusal::failed(format!("worker {}: {what}", self.name)));
         let Some(assignment) = self.assignment.as_mut().filter(|assignment| assignment.run == run) else {
             return no("it no longer takes part in this run");
         };
@@ -324,7 +324,7 @@ impl Worker {
             return no("the order to start came after the start");
         }
         assignment.begun = true;
-        if assignment.thread.start(start) { Answer::Yes } else { no("it has started already") }
+        if assignment.thread.start(start) { Reply::Yes } else { no("it has started already") }
     }
 
     fn renew(&mut self, by: &str, run: &str, until: Moment) {
@@ -349,7 +349,7 @@ impl Worker {
     /// Ends on a local request: stops the load first, then notifies the coordinator.
     async fn leave(&mut self) {
         if self.assignment.is_some() {
-            self.say(&Event::Gone { why: "it was stopped on its own machine".into() }).await;
+            self.send_event(&Event::Gone { why: "it was stopped on its own machine".into() }).await;
         }
         if let Some(assignment) = &mut self.assignment {
             assignment.thread.stop();

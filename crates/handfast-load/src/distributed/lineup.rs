@@ -8,11 +8,11 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::Duration;
 
+use super::coordinator;
 use super::gather;
 use super::link::{Clock, Link};
 use super::orders::{Member, Orders};
 use super::protocol::{Caller, Order, Subjects};
-use super::run;
 use super::share::{Load, TrueLoad};
 use super::worker::{Worker, default_name, own_identity};
 use super::{BusAddress, OnLost, Workers};
@@ -25,7 +25,7 @@ use handfast_bus::{Bus, Feed, Local, fresh_id};
 const HERE: &str = "this machine";
 /// The least that a server must take in one message. A second of nine full histograms has some hundred kilobytes, and
 /// this is the default of servers.
-const LEAST_LIMIT: usize = 1_048_576;
+const MIN_MESSAGE_LIMIT: usize = 1_048_576;
 /// Between the order to begin and the beginning, in this process: threads are made meanwhile.
 const LEAD_HERE: Duration = Duration::from_millis(500);
 /// The same over a network.
@@ -83,13 +83,14 @@ impl Lineup {
             return Err(Refusal::wrong_use("0 machines: expected at least 1"));
         }
         let (place, limit) = (link.bus.place(), link.bus.limit());
-        if limit < LEAST_LIMIT {
-            let what =
-                format!("use the bus {place}: it takes messages of {limit} bytes, expected {LEAST_LIMIT}");
+        if limit < MIN_MESSAGE_LIMIT {
+            let what = format!(
+                "use the bus {place}: it takes messages of {limit} bytes, expected {MIN_MESSAGE_LIMIT}"
+            );
             return Err(Refusal::failed(what).hint("set `max_payload: 1MB` in the server's configuration"));
         }
-        let heard = link.subjects.heard_by(&link.me.id);
-        let subscribed = link.bus.subscribe(&heard).await;
+        let subject = link.subjects.all_events(&link.me.id);
+        let subscribed = link.bus.subscribe(&subject).await;
         let mut feed =
             subscribed.map_err(|fault| Refusal::failed(format!("subscribe on the bus {place}: {fault}")))?;
         let found = gather::call(&link, &mut feed, machines).await?;
@@ -131,7 +132,8 @@ impl Lineup {
         each_second: &mut (dyn FnMut(&Interval) + Send),
         stop: &mut watch::Receiver<bool>,
     ) -> Result<Outcome, Refusal> {
-        let run = run::Run::new(&self.link, &mut self.feed, &mut self.members, plan, on_lost, self.lead)?;
+        let run =
+            coordinator::Run::new(&self.link, &mut self.feed, &mut self.members, plan, on_lost, self.lead)?;
         run.conduct(each_second, stop).await
     }
 

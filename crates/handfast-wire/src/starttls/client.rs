@@ -17,7 +17,7 @@ pub struct Client {
     stage: Stage,
     /// The reply so far offers STARTTLS.
     offered: bool,
-    xmpp: xmpp::Asking,
+    xmpp: xmpp::ClientState,
 }
 
 /// Whose answer is awaited.
@@ -41,16 +41,16 @@ impl Client {
             inbox: Inbox::default(),
             stage: if protocol.server_speaks_first() { Stage::Greeting } else { Stage::Request },
             offered: false,
-            xmpp: xmpp::Asking::default(),
+            xmpp: xmpp::ClientState::default(),
         }
     }
 
     /// Writes the first message of the client; none, where the server greets first.
     pub fn begin(&mut self, words: &mut Vec<u8>) {
         match self.protocol {
-            Protocol::Ldap => ldap::ask(words),
-            Protocol::PostgreSql => postgresql::ask(words),
-            Protocol::Xmpp | Protocol::XmppServer => xmpp::ask(&self.name, self.protocol, words),
+            Protocol::Ldap => ldap::request_tls(words),
+            Protocol::PostgreSql => postgresql::request_tls(words),
+            Protocol::Xmpp | Protocol::XmppServer => xmpp::open_stream(&self.name, self.protocol, words),
             _ => {}
         }
     }
@@ -66,14 +66,14 @@ impl Client {
         let progress = match self.protocol {
             Protocol::Ldap => ldap::outcome(&mut self.inbox)?,
             Protocol::PostgreSql => postgresql::outcome(&mut self.inbox)?,
-            Protocol::Xmpp | Protocol::XmppServer => self.xmpp.hear(&mut self.inbox, words)?,
-            Protocol::MySql => mysql::ask(&mut self.inbox, words)?,
-            _ => self.hear_lines(words)?,
+            Protocol::Xmpp | Protocol::XmppServer => self.xmpp.read_server(&mut self.inbox, words)?,
+            Protocol::MySql => mysql::request_tls(&mut self.inbox, words)?,
+            _ => self.read_lines(words)?,
         };
         self.inbox.settle(progress)
     }
 
-    fn hear_lines(&mut self, words: &mut Vec<u8>) -> Result<Progress, Problem> {
+    fn read_lines(&mut self, words: &mut Vec<u8>) -> Result<Progress, Problem> {
         while let Some(line) = self.inbox.line()? {
             let is_over = match self.protocol {
                 Protocol::Imap => self.imap(&line)?,
@@ -96,7 +96,7 @@ impl Client {
 
     /// Handles a whole reply: appends the next message.
     fn next(&mut self, words: &mut Vec<u8>) -> Result<(), Problem> {
-        let (stage, said) = match (self.stage, self.protocol) {
+        let (stage, message) = match (self.stage, self.protocol) {
             (Stage::Greeting, Protocol::Smtp) => (Stage::Hello, format!("EHLO {}\r\n", self.name)),
             (Stage::Greeting, Protocol::Lmtp) => (Stage::Hello, format!("LHLO {}\r\n", self.name)),
             (Stage::Hello, _) if !self.offered => return Err(Problem::NotOffered),
@@ -105,16 +105,16 @@ impl Client {
             _ => (Stage::Request, "STARTTLS\r\n".into()),
         };
         self.stage = stage;
-        words.extend_from_slice(said.as_bytes());
+        words.extend_from_slice(message.as_bytes());
         Ok(())
     }
 
     /// One line of a reply (RFC 5321 §4.2.1); whether it is the last.
     fn smtp(&mut self, line: &[u8]) -> Result<bool, Problem> {
         let code = reply_code(line)?;
-        let wanted = if self.stage == Stage::Hello { 250 } else { 220 };
+        let expected = if self.stage == Stage::Hello { 250 } else { 220 };
         match code {
-            _ if code == wanted => {}
+            _ if code == expected => {}
             400..=599 => return Err(Problem::refused(line)),
             _ => return Err(Problem::unexpected("a reply of success", line)),
         }

@@ -11,7 +11,7 @@ use tokio::sync::watch;
 
 use super::protocol::{Event, Order};
 use super::share::TrueLoad;
-use super::{LEASE, Lineup, OnLost, PATIENCE, Workers};
+use super::{LEASE, Lineup, OnLost, WORKER_TIMEOUT, Workers};
 use crate::outcome::{EarlyEnd, Outcome, Refusal};
 use crate::plan::Plan;
 use crate::sample::{Interval, Series};
@@ -135,7 +135,7 @@ async fn a_lost_worker_fails_the_run(mut place: Place) {
     });
     let outcome = outcome.0.unwrap();
     assert_eq!(outcome.early_end, Some(EarlyEnd::WorkerLost("a".into())));
-    assert!(begun.elapsed() < lost_at + PATIENCE + Duration::from_secs(3), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < lost_at + WORKER_TIMEOUT + Duration::from_secs(3), "{:?}", begun.elapsed());
     assert!(outcome.workers[0].lost.as_ref().unwrap().contains("2.5 s"), "{:?}", outcome.workers[0].lost);
     assert!(outcome.workers[0].end.is_none() && !outcome.workers[0].sums_agree);
     assert!(outcome.workers[1].lost.is_none() && outcome.workers[1].sums_agree, "{:?}", outcome.workers[1]);
@@ -168,13 +168,13 @@ async fn a_lost_worker_may_be_done_without(mut place: Place) {
 async fn another_program_is_refused_by_name(mut place: Place) {
     let id = place.worker_of("old", Arc::new(Script::of(1)), |identity| identity.protocol = 7).await;
     let bus = place.bus("listener").await;
-    let mut told = bus.subscribe(&place.subjects().orders(&id)).await.unwrap();
+    let mut orders = bus.subscribe(&place.subjects().orders(&id)).await.unwrap();
     let begun = Instant::now();
     let refusal = place.gather(1).await.unwrap_err();
     assert!(refusal.what.contains("old cannot: it uses protocol 7, this program 1"), "{refusal}");
     assert!(refusal.hint.unwrap().contains("same program"));
     assert!(begun.elapsed() < Duration::from_secs(5), "nothing was left to wait for");
-    let message = tokio::time::timeout(Duration::from_secs(5), told.next()).await.unwrap().unwrap();
+    let message = tokio::time::timeout(Duration::from_secs(5), orders.next()).await.unwrap().unwrap();
     let order: Order = serde_json::from_slice(&message.payload).unwrap();
     assert!(matches!(order, Order::TurnedAway { why } if why.what.contains("protocol 7")));
 
@@ -293,7 +293,7 @@ async fn a_worker_that_is_stopped_says_so(mut place: Place) {
         Instant::now()
     });
     let outcome = outcome.0.unwrap();
-    assert!(took.elapsed() < PATIENCE, "it was not waited for");
+    assert!(took.elapsed() < WORKER_TIMEOUT, "it was not waited for");
     assert_eq!(outcome.workers[0].lost.as_deref(), Some("it was stopped on its own machine"));
 }
 
@@ -332,7 +332,7 @@ async fn the_true_load_takes_the_same_path(mut place: Place) {
 }
 
 #[tokio::test]
-async fn what_the_true_load_refuses_is_told() {
+async fn what_the_true_load_refuses_is_reported() {
     // Tcpmux, which no program serves; a port that was free a moment ago may be another test's now.
     let plan =
         Plan { target: crate::plan::Target { host: "127.0.0.1".into(), port: 1, plain: false }, ..plan() };

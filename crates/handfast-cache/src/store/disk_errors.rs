@@ -8,23 +8,23 @@ use std::time::{Duration, Instant};
 use super::lock::{Lock, locked};
 
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
-const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+const MAX_PAUSE: Duration = Duration::from_secs(60);
 
 #[derive(Debug)]
-pub(crate) struct Trouble {
+pub(crate) struct DiskErrors {
     started: Instant,
     /// Milliseconds since `started`.
     paused_until: AtomicU64,
     state: Lock<Option<(String, Duration)>>,
 }
 
-impl Default for Trouble {
+impl Default for DiskErrors {
     fn default() -> Self {
         Self { started: Instant::now(), paused_until: AtomicU64::new(0), state: Lock::default() }
     }
 }
 
-impl Trouble {
+impl DiskErrors {
     fn now(&self) -> u64 {
         u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
@@ -36,7 +36,7 @@ impl Trouble {
         if self.is_paused() {
             return;
         }
-        let pause = state.as_ref().map_or(FIRST_PAUSE, |(_, pause)| (*pause * 2).min(LONGEST_PAUSE));
+        let pause = state.as_ref().map_or(FIRST_PAUSE, |(_, pause)| (*pause * 2).min(MAX_PAUSE));
         *state = Some((format!("{what}: {error}; the cache passes requests and tries again"), pause));
         let pause = u64::try_from(pause.as_millis()).unwrap_or(u64::MAX);
         self.paused_until.store(self.now().saturating_add(pause), Ordering::Relaxed);

@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 use tokio::time::Duration;
 
 use super::ANSWER;
-use super::protocol::{Answer, Caller, Order, Subjects, decode, encode};
+use super::protocol::{Caller, Order, Reply, Subjects, decode, encode};
 use handfast_bus::{Bus, Fault};
 
 /// Questions about the time to one worker.
@@ -37,17 +37,16 @@ impl Link {
     }
 
     /// Sends an order and waits for the answer.
-    async fn ask_bytes(&self, worker: &str, order: Bytes) -> Result<Answer, Fault> {
+    async fn request_bytes(&self, worker: &str, order: Bytes) -> Result<Reply, Fault> {
         let answer = self.bus.request(&self.subjects.orders(worker), order, ANSWER).await?;
         decode(&answer).ok_or_else(|| Fault::Gone("the answer cannot be understood".into()))
     }
 
-    /// [`Link::ask_bytes`], of several workers at once. Answers have the order of the questions.
-    pub(super) async fn ask_all(&self, questions: Vec<(String, Order)>) -> Vec<Result<Answer, Fault>> {
-        self.each(
-            questions,
-            |link, (worker, order)| async move { link.ask_bytes(&worker, encode(&order)).await },
-        )
+    /// [`Link::request_bytes`], of several workers at once. Answers have the order of the questions.
+    pub(super) async fn send_requests(&self, questions: Vec<(String, Order)>) -> Vec<Result<Reply, Fault>> {
+        self.each(questions, |link, (worker, order)| async move {
+            link.request_bytes(&worker, encode(&order)).await
+        })
         .await
     }
 
@@ -83,9 +82,9 @@ impl Link {
         let mut best: Option<Clock> = None;
         for _ in 0..SAMPLES {
             let sent = Moment::now();
-            let answer = self.ask_bytes(worker, order.clone()).await?;
+            let answer = self.request_bytes(worker, order.clone()).await?;
             let received = Moment::now();
-            let Answer::Clock(theirs) = answer else {
+            let Reply::Clock(theirs) = answer else {
                 return Err(Fault::Gone("the answer cannot be understood".into()));
             };
             let clock = Clock::of(sent, Moment::from_nanos(theirs), received);

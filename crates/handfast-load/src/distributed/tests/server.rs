@@ -12,9 +12,9 @@ use handfast_testkit::{bus, needs};
 use super::places::{Place, join};
 use super::script::Script;
 use super::{plan, run, within};
-use crate::fleet::protocol::{Event, Identity, Subjects, decode};
-use crate::fleet::worker::Worker;
-use crate::fleet::{BusAddress, LEASE, OnLost, doctor, setup};
+use crate::distributed::protocol::{Event, Identity, Subjects, decode};
+use crate::distributed::worker::Worker;
+use crate::distributed::{BusAddress, LEASE, OnLost, doctor, setup};
 use crate::outcome::EarlyEnd;
 
 /// A server that ends with its test.
@@ -83,7 +83,7 @@ async fn a_worker_can_neither_command_nor_listen_to_others() {
     let other = join(&server.address("worker"), "v").await;
     let mut orders = other.subscribe("hf.default.c.all").await.unwrap();
     let mut spied = worker.subscribe("hf.default.w.>").await.unwrap();
-    let mut heard = coordinator.subscribe("hf.default.w.c.>").await.unwrap();
+    let mut events = coordinator.subscribe("hf.default.w.c.>").await.unwrap();
 
     // A subscription may be younger than a message: so several of each, in turns.
     let say = async {
@@ -98,7 +98,7 @@ async fn a_worker_can_neither_command_nor_listen_to_others() {
         for _ in 0..10 {
             let message = tokio::time::timeout(Duration::from_secs(5), orders.next()).await.unwrap().unwrap();
             assert_eq!(&message.payload[..], b"by the coordinator", "a worker's order was delivered");
-            let message = tokio::time::timeout(Duration::from_secs(5), heard.next()).await.unwrap().unwrap();
+            let message = tokio::time::timeout(Duration::from_secs(5), events.next()).await.unwrap().unwrap();
             assert_eq!(&message.payload[..], b"for the coordinator");
         }
     };
@@ -193,9 +193,9 @@ async fn a_process_that_was_stopped_does_not_go_on_when_it_is_continued() {
     needs!("nats-server");
     let place = Place::nats();
     let listener = place.bus("listener").await;
-    let mut heard = listener.subscribe("hf.default.w.>").await.unwrap();
+    let mut events = listener.subscribe("hf.default.w.>").await.unwrap();
     let child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "fleet::tests::server::worker_process", "--ignored"])
+        .args(["--exact", "distributed::tests::server::worker_process", "--ignored"])
         .env("HANDFAST_TEST_BUS", place.url())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
@@ -211,7 +211,7 @@ async fn a_process_that_was_stopped_does_not_go_on_when_it_is_continued() {
     child.signal(rustix::process::Signal::CONT);
     let end = async {
         loop {
-            let message = heard.next().await.unwrap();
+            let message = events.next().await.unwrap();
             if let Some(Event::End { end, cut }) = decode(&message.payload) {
                 break (end, cut);
             }

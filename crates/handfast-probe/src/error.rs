@@ -39,7 +39,8 @@ impl Step {
 
 /// Reason for a failure.
 #[derive(Clone, Debug, PartialEq, Eq, JsonSchema, Serialize)]
-pub struct Trouble {
+#[schemars(rename = "Trouble")]
+pub struct ProbeError {
     /// Where.
     pub step: Step,
     /// The word for it, as in docs/diagnose/causes.md.
@@ -53,7 +54,7 @@ pub struct Trouble {
     pub(crate) is_certificate: bool,
 }
 
-impl fmt::Display for Trouble {
+impl fmt::Display for ProbeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.what)?;
         match &self.hint {
@@ -63,7 +64,7 @@ impl fmt::Display for Trouble {
     }
 }
 
-impl Trouble {
+impl ProbeError {
     /// One with its sentence.
     pub(crate) fn new(step: Step, cause: &'static str, what: impl Into<String>) -> Self {
         Self { step, cause, what: what.into(), hint: None, is_certificate: false }
@@ -76,8 +77,8 @@ impl Trouble {
 
     /// A STARTTLS dialogue's.
     pub(crate) fn starttls(problem: &handfast_wire::starttls::Problem) -> Self {
-        let trouble = Self::new(Step::Starttls, "starttls", format!("starttls: {problem}"));
-        trouble.hint("check the port and the protocol given to --starttls")
+        let error = Self::new(Step::Starttls, "starttls", format!("starttls: {problem}"));
+        error.hint("check the port and the protocol given to --starttls")
     }
 
     fn with_cause(self, cause: &'static str, hint: Option<&str>) -> Self {
@@ -85,7 +86,7 @@ impl Trouble {
     }
 }
 
-impl From<Failed> for Trouble {
+impl From<Failed> for ProbeError {
     fn from(failed: Failed) -> Self {
         let step = match failed.step {
             blocking::Step::Connect => Step::Connect,
@@ -93,9 +94,9 @@ impl From<Failed> for Trouble {
             blocking::Step::Handshake => Step::Handshake,
             blocking::Step::Exchange => Step::Exchange,
         };
-        let trouble = Self::new(step, "internal", failed.to_string());
+        let error = Self::new(step, "internal", failed.to_string());
         match &failed.problem {
-            Problem::Socket(fault) => trouble.with_cause(fault.cause.name(), socket_hint(fault.cause)),
+            Problem::Socket(fault) => error.with_cause(fault.cause.name(), socket_hint(fault.cause)),
             Problem::Session(failure) => {
                 let (cause, is_certificate) = match failure.kind {
                     FailureKind::Alert => ("alert", false),
@@ -103,15 +104,15 @@ impl From<Failed> for Trouble {
                     FailureKind::PeerCertificate => ("certificate", true),
                     FailureKind::KeyProcess | FailureKind::Ourselves => ("internal", false),
                 };
-                Self { is_certificate, ..trouble.with_cause(cause, failure.hint) }
+                Self { is_certificate, ..error.with_cause(cause, failure.hint) }
             }
             Problem::NotTls => {
-                trouble.with_cause("not-tls", Some("TLS is on another port, 443 as a rule"))
+                error.with_cause("not-tls", Some("TLS is on another port, 443 as a rule"))
             }
-            Problem::Ended => trouble.with_cause("closed-early", (step == Step::Handshake).then_some(
+            Problem::Ended => error.with_cause("closed-early", (step == Step::Handshake).then_some(
                 "a server that does not speak TLS on this port often does so; some want --sni or --starttls",
             )),
-            Problem::Late => trouble.with_cause("deadline", Some("--timeout gives it longer")),
+            Problem::Late => error.with_cause("deadline", Some("--timeout gives it longer")),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The run that the command line of `handfast load` requests.
 //!
-//! In: [`LoadWords`]. Out: a [`Wanted`], or every mistake at once, each with its option and what was expected.
+//! In: [`LoadWords`]. Out: a [`RequestedLoad`], or every mistake at once, each with its option and what was expected.
 
 use std::fmt::Display;
 use std::net::IpAddr;
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use handfast_load::Plan;
 use handfast_load::account::Accounted;
-use handfast_load::fleet::{BusAddress, OnLost, Workers};
+use handfast_load::distributed::{BusAddress, OnLost, Workers};
 use handfast_load::job::Job;
 use handfast_load::limits::{Bound, Direction};
 use handfast_load::outcome::Refusal;
@@ -34,11 +34,11 @@ const CONNECTIONS: u32 = 32;
 /// Most connections in flight at a rate: a second's worth at a thousand a second.
 const IN_FLIGHT: u32 = 1024;
 /// Most connections that can be asked for.
-const MOST_CONNECTIONS: u64 = 10_000_000;
+const MAX_CONNECTIONS: u64 = 10_000_000;
 
 /// The requested run.
 #[derive(Debug)]
-pub(crate) struct Wanted {
+pub(crate) struct RequestedLoad {
     /// The job that workers receive, and that a report keeps for `--replay`.
     pub(crate) job: Job,
     /// The load generators.
@@ -115,7 +115,7 @@ impl Mistakes {
 /// Parses the options. `seed` is the default seed.
 ///
 /// **Errors**: every mistake, added to `mistakes`.
-pub(crate) fn wanted(words: &LoadWords, seed: u64, mistakes: &mut Mistakes) -> Wanted {
+pub(crate) fn parse_load(words: &LoadWords, seed: u64, mistakes: &mut Mistakes) -> RequestedLoad {
     let target = words.target.as_ref();
     let aim = mistakes.read("target", target, values::aim);
     // Continues with a harmless value, so that other mistakes are reported too.
@@ -159,7 +159,7 @@ pub(crate) fn wanted(words: &LoadWords, seed: u64, mistakes: &mut Mistakes) -> W
     let account = account(&words.machines, mistakes);
     let limits = limits(&words.limits, mistakes);
     let status = status(&words.machines, mistakes);
-    Wanted { job: Job { plan, limits, search, account }, workers, on_lost, status }
+    RequestedLoad { job: Job { plan, limits, search, account }, workers, on_lost, status }
 }
 
 /// The address of the target's status.
@@ -180,7 +180,7 @@ struct Sizes {
 fn sizes(words: &ModelWords, staged: Option<Duration>, mistakes: &mut Mistakes) -> Sizes {
     let up_to = |most| move |text: &str| values::number(text, 1, most);
     let at_a_rate = words.rate.is_some() || words.find_max.is_some();
-    let connections = mistakes.read("--connections", words.connections.as_ref(), up_to(MOST_CONNECTIONS));
+    let connections = mistakes.read("--connections", words.connections.as_ref(), up_to(MAX_CONNECTIONS));
     let duration = mistakes.read("--duration", words.duration.as_ref(), values::time);
     if staged.is_some() && words.duration.is_some() {
         mistakes

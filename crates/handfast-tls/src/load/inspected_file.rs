@@ -9,7 +9,7 @@ use crate::read::{self, Failure, FileStamp};
 use crate::sections::Contents;
 
 /// A file that was looked at.
-pub(crate) struct Looked {
+pub(crate) struct InspectedFile {
     pub(crate) path: PathBuf,
     pub(crate) stamp: FileStamp,
     pub(crate) mode: u32,
@@ -17,7 +17,7 @@ pub(crate) struct Looked {
     pub(crate) contents: Result<Contents, Failure>,
 }
 
-impl Looked {
+impl InspectedFile {
     pub(crate) fn at(path: &Path) -> Self {
         let path = path.to_path_buf();
         match read::whole_or_stamp(&path, read::SIZE_LIMIT) {
@@ -36,8 +36,8 @@ impl Looked {
         if !holds_key || open == 0 {
             return None;
         }
-        let who = if open & 0o006 != 0 { "everybody on this machine" } else { "its group" };
-        let message = format!("the key is open to {who} (mode {:04o}), expected 0600", self.mode);
+        let readers = if open & 0o006 != 0 { "everybody on this machine" } else { "its group" };
+        let message = format!("the key is open to {readers} (mode {:04o}), expected 0600", self.mode);
         let hint = format!("chmod 600 {}", self.path.display());
         Some(Finding::warning(Reason::Permissions, &self.path, message).hint(hint))
     }

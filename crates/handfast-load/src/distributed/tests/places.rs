@@ -8,11 +8,11 @@ use tokio::task::{AbortHandle, JoinSet};
 
 use super::script::Script;
 use super::server::Server;
-use crate::fleet::link::Link;
-use crate::fleet::protocol::{Caller, Identity, Subjects};
-use crate::fleet::share::Load;
-use crate::fleet::worker::Worker;
-use crate::fleet::{BusAddress, Lineup};
+use crate::distributed::link::Link;
+use crate::distributed::protocol::{Caller, Identity, Subjects};
+use crate::distributed::share::Load;
+use crate::distributed::worker::Worker;
+use crate::distributed::{BusAddress, Lineup};
 use crate::outcome::Refusal;
 use handfast_bus::{Bus, Local, fresh_id};
 

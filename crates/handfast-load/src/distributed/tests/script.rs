@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use handfast_net::clock::Moment;
 
-use crate::fleet::share::{Live, Load, Ready};
+use crate::distributed::share::{Live, Load, Ready};
 use crate::generator::Share;
 use crate::outcome::{Facts, Refusal, WorkerEnd};
 use crate::plan::Plan;
