@@ -24,7 +24,7 @@ use crate::imported::{ImportError, Imported, in_folder, read};
 use crate::note::{Fate, Notes, Place};
 use crate::row::{self, Table};
 
-/// Every key and module of Caddy's JSON that is known. An example is merged into a configuration at the place in front of `|`.
+/// Every supported or recognized key and module of Caddy's JSON. An example is merged into a configuration at the place in front of `|`.
 pub(crate) static ROWS: Table = Table::new(|| row::rows(include_str!("../tables/caddy.tsv")));
 
 /// The name of the service that redirects to those with TLS.
@@ -165,17 +165,17 @@ fn bounded(time: Duration, least: u64, most_seconds: u64) -> Option<String> {
     Some(handfast_text::duration::written(Duration::from_millis(milliseconds)))
 }
 
-/// What is needed everywhere.
+/// State of the conversion.
 struct Import<'v> {
     file: Rc<PathBuf>,
     folder: &'v Path,
     root: &'v Value,
     notes: Notes,
-    /// What was said once.
+    /// Effects that are already noted; each is noted once.
     said: Vec<&'static str>,
     /// Lists of users so far.
     lists: usize,
-    /// Whether a backend of the service has no check.
+    /// True if a backend of the service has no check.
     has_unchecked: bool,
 }
 

@@ -83,7 +83,7 @@ pub(crate) enum Atom {
 }
 
 impl Atom {
-    /// Whether routes can depend on it.
+    /// Returns true if routes can depend on it.
     pub(crate) fn is_of_routes(&self) -> bool {
         matches!(self, Self::Hosts(_) | Self::Path(_) | Self::Methods(_) | Self::Field(..))
     }
@@ -175,7 +175,8 @@ impl Formula {
         }
     }
 
-    /// What is different in parts that match fewer requests than the original, where they count positively, or where they are negated.
+    /// Returns the differences of parts that match fewer requests than the original, where they count positively, or where they are
+    /// negated.
     pub(crate) fn narrower_parts(&self, is_negated: bool) -> Vec<&str> {
         match self {
             Self::Always(_) => Vec::new(),
@@ -187,12 +188,12 @@ impl Formula {
         }
     }
 
-    /// What is left of it in a cell, with one list of clients where that means the same.
+    /// Returns the rest of it in a cell, with one list of clients where that means the same.
     pub(crate) fn left_in(&self, cell: &Conditions) -> Self {
         self.within(cell).with_one_list().within(cell)
     }
 
-    /// What is left of it in a cell.
+    /// Returns the rest of it in a cell, without the conditions that the cell decides.
     pub(crate) fn within(&self, cell: &Conditions) -> Self {
         match self {
             Self::Always(value) => Self::Always(*value),
@@ -271,7 +272,7 @@ fn joined(parts: &[Formula], cell: &Conditions, decisive: bool) -> Formula {
     }
 }
 
-/// What holds for all requests of a cell.
+/// Conditions that hold for all requests of a cell.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Conditions {
     pub(crate) hosts: Option<Vec<String>>,
@@ -285,17 +286,17 @@ pub(crate) struct Conditions {
 }
 
 impl Conditions {
-    /// Whether the cell has every request.
+    /// Returns true if the cell has every request.
     pub(crate) fn is_whole(&self) -> bool {
         self.has_no_condition() && self.excluded.is_empty()
     }
 
-    /// Whether a route for it has no condition.
+    /// Returns true if a route for it has no condition.
     pub(crate) fn has_no_condition(&self) -> bool {
         self.hosts.is_none() && self.path.is_none() && self.methods.is_none() && self.fields.is_empty()
     }
 
-    /// Whether a condition holds in the whole cell, or nowhere in it.
+    /// Returns true if a condition holds in the whole cell, false if nowhere in it; `None` if the cell does not decide it.
     fn decides(&self, atom: &Atom) -> Option<bool> {
         match atom {
             Atom::Hosts(names) => self.decides_hosts(names),
@@ -398,7 +399,7 @@ pub(crate) fn begins_with(path: &str, prefix: &str) -> bool {
         .is_some_and(|rest| prefix.ends_with('/') || rest.is_empty() || rest.starts_with('/'))
 }
 
-/// Whether every host with this name, which may be a wildcard, is one of the names.
+/// Returns true if every host with this name, which can be a wildcard, is one of the names.
 pub(crate) fn covers(names: &[String], name: &str) -> bool {
     names.iter().any(|other| {
         other == name
@@ -473,7 +474,7 @@ pub(crate) struct Changes(Vec<Changed>);
 #[derive(Clone, Debug)]
 struct Changed {
     name: String,
-    /// Whether what was there is removed.
+    /// True if the field's earlier values are removed.
     is_replaced: bool,
     values: Vec<String>,
 }
@@ -502,12 +503,12 @@ impl Changes {
         (changed.is_replaced, changed.values) = (true, Vec::new());
     }
 
-    /// Whether a field is changed.
+    /// Returns true if a field is changed.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.0.iter().any(|changed| changed.name.eq_ignore_ascii_case(name))
     }
 
-    /// Whether a value has one of two variables.
+    /// Returns true if a value has one of two variables.
     pub(crate) fn mentions(&self, one: &str, other: &str) -> bool {
         self.0
             .iter()

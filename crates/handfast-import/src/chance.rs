@@ -49,7 +49,7 @@ fn list(route: &Table, key: &str) -> Option<Vec<String>> {
     Some(list.iter().filter_map(|item| item.as_str().map(ToOwned::to_owned)).collect())
 }
 
-/// What the first route that matches does.
+/// Returns the outcome of the first route that matches.
 pub(crate) fn now(config: &DocumentMut, request: &Request) -> String {
     let service =
         config["service"].as_array_of_tables().and_then(|services| services.get(0)).expect("a service");

@@ -33,7 +33,7 @@ pub(crate) struct Draft {
     sections: [Section; SECTIONS.len()],
     /// The comment in front of it.
     pub(crate) comments: Vec<String>,
-    /// What becomes of requests, in the order in which they are compared.
+    /// Routes in the order in which they are compared.
     pub(crate) routes: Vec<Draft>,
     /// Exceptions by name.
     pub(crate) rules: Vec<Draft>,

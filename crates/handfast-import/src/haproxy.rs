@@ -87,7 +87,7 @@ fn with_folders(files: &[PathBuf], folder: &Path) -> Result<Vec<PathBuf>, Import
     Ok(all)
 }
 
-/// Whether a frontend has nothing but the status page or metrics of HAProxy.
+/// Returns true if a frontend has nothing but the status page or metrics of HAProxy.
 fn is_for_operators(proxy: &Proxy<'_>) -> bool {
     let is_page = |line: &&Line| {
         line.begins(&["stats"]) || line.begins(&["http-request", "use-service", "prometheus-exporter"])
@@ -104,9 +104,9 @@ fn is_for_operators(proxy: &Proxy<'_>) -> bool {
         })
 }
 
-/// What is needed everywhere.
+/// State of the conversion.
 struct Import<'d> {
-    /// Where relative paths start from.
+    /// Base folder of relative paths.
     folder: &'d Path,
     notes: Notes,
     proxies: Vec<Proxy<'d>>,
@@ -118,11 +118,11 @@ struct Import<'d> {
     /// The certificates of `crt-store`.
     loads: Vec<Load<'d>>,
     authority_base: PathBuf,
-    /// Whether servers are verified where nothing is written.
+    /// True if servers without `verify` are verified (`ssl-server-verify`).
     verifies_servers: bool,
     /// Names of services.
     names: Vec<String>,
-    /// What was said once.
+    /// Keys of remarks that are already noted; each is noted once.
     said: Vec<&'static str>,
     /// Of the service that is made.
     is_http: bool,
@@ -166,7 +166,7 @@ impl<'d> Import<'d> {
         self.notes.add(&line.place, option, fate, effect);
     }
 
-    /// What a condition is not quite, once for each kind.
+    /// Notes how conditions differ from the original, once for each kind.
     fn remarks(&mut self, line: &Line, around: &mut Around<'_, 'd>) {
         for (key, effect) in std::mem::take(&mut around.remarks) {
             if !self.said.contains(&key) {

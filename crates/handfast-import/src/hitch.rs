@@ -40,7 +40,7 @@ const LOCALHOST: &str =
 /// The note about `workers = 0`.
 const NO_WORKERS: &str =
     "hitch starts no worker then, and serves no client: here there is one thread for each CPU";
-/// What `pem-dir-glob` becomes.
+/// The note about `pem-dir-glob`, which becomes a list of files.
 const GLOB: &str =
     "the files that match now are listed; for one that comes later, convert again, or reload `proxy --hitch`";
 

@@ -36,25 +36,25 @@ impl Imported {
         document.to_string()
     }
 
-    /// Whether everything means the same as before.
+    /// Returns true if every option keeps its meaning.
     pub fn is_exact(&self) -> bool {
         self.notes.iter().all(|note| note.fate == Fate::Same)
     }
 
-    /// Whether nothing was refused: every service was converted.
+    /// Returns true if nothing was refused: every service was converted.
     pub fn is_whole(&self) -> bool {
         self.notes.iter().all(|note| note.fate != Fate::Refused)
     }
 }
 
-/// Why a configuration could not be read.
+/// Reason why a configuration could not be read.
 #[derive(Debug)]
 pub enum ImportError {
     /// A file, or a folder that it includes.
     Read {
-        /// Which one.
+        /// Path of the file or folder.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the operating system.
         error: io::Error,
     },
     /// It violates its manual: every place, as a message.

@@ -45,7 +45,7 @@ pub enum Origin {
 }
 
 impl Origin {
-    /// Every option that its manual knows, and the fate of each.
+    /// Every option in its manual, and the fate of each.
     pub fn rows(self) -> &'static [Row] {
         match self {
             Self::Stunnel => &stunnel::ROWS,
@@ -94,14 +94,14 @@ impl Origin {
 ///
 /// `folder`: where relative paths in it start from, which for stunnel is the folder it is started in.
 ///
-/// **Errors**: a file cannot be read, or is not written as stunnel's manual says.
+/// **Errors**: a file cannot be read, or violates stunnel's manual.
 pub fn stunnel(file: &Path, folder: &Path) -> Result<Imported, ImportError> {
     stunnel_from(&imported::read_bytes(file)?, file, folder)
 }
 
 /// Converts the bytes of a file of stunnel, which is not read.
 ///
-/// **Errors**: a folder that it includes cannot be read; it is not written as stunnel's manual says.
+/// **Errors**: a folder that it includes cannot be read; it violates stunnel's manual.
 pub fn stunnel_from(bytes: &[u8], file: &Path, folder: &Path) -> Result<Imported, ImportError> {
     let imported = stunnel::import(file, bytes, folder);
     Origin::Stunnel.with_version(folder, &[file.to_owned()], imported)
@@ -111,14 +111,14 @@ pub fn stunnel_from(bytes: &[u8], file: &Path, folder: &Path) -> Result<Imported
 ///
 /// `folder`: where relative paths in it start from.
 ///
-/// **Errors**: the file cannot be read, or is not written as hitch's manual says.
+/// **Errors**: the file cannot be read, or violates hitch's manual.
 pub fn hitch(file: &Path, folder: &Path) -> Result<Imported, ImportError> {
     hitch_from(&imported::read_bytes(file)?, file, &[], folder)
 }
 
 /// Converts the bytes of a file of hitch, which is not read, with options of hitch's command line behind them: names and values.
 ///
-/// **Errors**: they are not written as hitch's manual says.
+/// **Errors**: they violate hitch's manual.
 pub fn hitch_from(
     bytes: &[u8],
     file: &Path,
@@ -142,7 +142,7 @@ pub fn ghostunnel(arguments: &[String], folder: &Path) -> Result<Imported, Impor
 ///
 /// `folder`: where the paths of the files start from. Relative paths in them start from the folder of the first file, as nginx does.
 ///
-/// **Errors**: a file cannot be read, or is not written as nginx's manual says.
+/// **Errors**: a file cannot be read, or violates nginx's manual.
 pub fn nginx(files: &[PathBuf], folder: &Path) -> Result<Imported, ImportError> {
     Origin::Nginx.with_version(folder, files, nginx::import(files, folder))
 }
@@ -151,7 +151,7 @@ pub fn nginx(files: &[PathBuf], folder: &Path) -> Result<Imported, ImportError> 
 ///
 /// `folder`: where relative paths start from, which for HAProxy is the folder it is started in.
 ///
-/// **Errors**: a file cannot be read, or is not written as HAProxy's manual says.
+/// **Errors**: a file cannot be read, or violates HAProxy's manual.
 pub fn haproxy(files: &[PathBuf], folder: &Path) -> Result<Imported, ImportError> {
     Origin::Haproxy.with_version(folder, files, haproxy::import(files, folder))
 }

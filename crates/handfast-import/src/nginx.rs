@@ -30,7 +30,7 @@ use crate::imported::{ImportError, Imported, in_folder};
 use crate::note::{Fate, Notes};
 use crate::row::{self, Table};
 
-/// Every directive of nginx that is known. An example is a part of a server, or of what is in front of `|`.
+/// Every supported or recognized directive of nginx. An example is a part of a server, or of what is in front of `|`.
 pub(crate) static ROWS: Table = Table::new(|| row::rows(include_str!("../tables/nginx.tsv")));
 
 /// Directives that matter only where files are served.
@@ -52,9 +52,9 @@ pub(crate) fn import(files: &[PathBuf], folder: &Path) -> Result<Imported, Impor
     Ok(Imported { config: whole.write(&main.display().to_string()), notes: import.notes.into_list() })
 }
 
-/// What is needed everywhere.
+/// State of the conversion.
 struct Import<'d> {
-    /// Where relative paths start from: the folder of the first file.
+    /// Base folder of relative paths: the folder of the first file.
     prefix: &'d Path,
     notes: Notes,
     upstreams: Vec<&'d Directive>,
@@ -133,7 +133,7 @@ impl<'d> Import<'d> {
     }
 }
 
-/// Whether every request of a block is answered without files.
+/// Returns true if every request of a block is answered without files.
 fn is_answered(block: &[Directive]) -> bool {
     let answers =
         |block: &[Directive]| ["proxy_pass", "return"].iter().any(|name| own(block, name).is_some());

@@ -29,7 +29,7 @@ pub struct Row {
     marks: &'static str,
     /// Lines or arguments to add to a valid configuration.
     pub example: String,
-    /// What the example becomes: lines of `handfast.toml`. Empty where nothing is written.
+    /// Conversion of the example: lines of `handfast.toml`. Empty where nothing is written.
     pub gives: String,
     /// The effect. For [`Fate::Same`]: a remark, or nothing.
     pub effect: &'static str,

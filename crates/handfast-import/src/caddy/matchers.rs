@@ -6,12 +6,12 @@ use crate::cells::{Atom, Formula, PathStart};
 
 const PATH: &str = "the path is compared as clients send it, without decoding";
 
-/// What is known of the service.
+/// Properties of the service that a matcher depends on.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Known {
     pub(super) has_tls: bool,
     pub(super) port: Option<u16>,
-    /// Whether proxies in front name the client.
+    /// True if proxies in front name the client (`trusted_proxies`).
     pub(super) trusts: bool,
 }
 

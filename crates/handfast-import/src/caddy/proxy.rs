@@ -10,7 +10,7 @@ use crate::note::Fate;
 use crate::toml::{Section, Value, list, table};
 
 impl<'v> Import<'v> {
-    /// The server that is asked about each request, where a `reverse_proxy` is what `forward_auth` becomes.
+    /// The authorization server of each request, if the `reverse_proxy` comes from `forward_auth`.
     pub(super) fn asked(&mut self, handler: &At<'v>) -> Option<Value> {
         let rewrite = handler.get("rewrite");
         if !handler.get("handle_response").is_there() && !rewrite.is_there() {

@@ -167,7 +167,7 @@ impl<'v> Import<'v> {
             }
         }
         if std::mem::take(&mut self.has_unchecked) && !service.of("check").is_empty() {
-            // A backend without a check must not be asked what it does not answer.
+            // A backend without a check must not receive check requests that it does not answer.
             let mut plain = Section::default();
             plain.put("type", "tcp");
             *service.of("check") = plain;
@@ -287,7 +287,7 @@ impl<'v> Import<'v> {
     }
 }
 
-/// The hosts of a server's routes for which Caddy has certificates by itself.
+/// The hosts of a server's routes for which Caddy obtains certificates automatically.
 fn qualifying(server: &At<'_>) -> Vec<String> {
     fn hosts(routes: &At<'_>, depth: usize, found: &mut Vec<String>) {
         for route in routes.items() {

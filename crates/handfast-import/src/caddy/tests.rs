@@ -1,4 +1,4 @@
-//! Which requests a route is for, and what is refused.
+//! Tests of the requests that a route matches, and of refused configurations.
 
 mod chance;
 
@@ -149,7 +149,7 @@ fn what_would_let_clients_through_is_refused() {
         r#"{"match":[{"header":{"X":["a*"]}}],"handle":[@A]}"#,
         r#"{"match":[{"remote_ip":{"ranges":["10.0.0.0/8"]}}],"handle":[@A]},{"handle":[@B]}"#,
         r#"{"match":[{"host":["{env.HOST}"]}],"handle":[@A]}"#,
-        // What an earlier handler changes.
+        // Conditions about something that an earlier handler changes.
         r#"{"handle":[{"handler":"rewrite","uri":"/b{http.request.uri}"}]},{"match":[{"path":["/a/*"]}],"handle":[@A]}"#,
         // Handlers and keys that are not known.
         r#"{"handle":[{"handler":"file_server"}]}"#,

@@ -6,7 +6,7 @@ use crate::note::Fate;
 use crate::openssl;
 use crate::toml::{Section, Value, list, table};
 
-/// What `apps.tls` has for all servers.
+/// Certificates of `apps.tls`, which are for all servers.
 #[derive(Debug, Default)]
 pub(super) struct Certificates {
     /// Entries of `certificate`.
@@ -155,7 +155,7 @@ impl<'v> Import<'v> {
             self.settings(policy, &mut rule);
             let keys = ["versions", "suites", "groups"];
             let has_own = |draft: &mut Draft| keys.iter().any(|key| draft.of("").has(key));
-            // What is not written is that of the service.
+            // A rule takes over from the service what it does not set itself.
             if has_own(service) && !has_own(&mut rule) {
                 rule.put("", "policy", "2026-11");
             }

@@ -13,7 +13,7 @@ const CONDITIONS: usize = 100;
 /// Subroutes within subroutes.
 const DEPTH: usize = 64;
 
-/// What becomes of the requests of a cell.
+/// Final outcome for the requests of a cell.
 #[derive(Clone, Debug)]
 pub(super) enum End<'v> {
     Backend(At<'v>),
@@ -44,14 +44,14 @@ pub(super) struct Cell {
     pub(super) groups: Vec<String>,
 }
 
-/// What comes next.
+/// Position of the walk: the next route or handler.
 #[derive(Clone)]
 struct Next<'v> {
     /// Routes of the same list, or handlers of the same route.
     list: Vec<At<'v>>,
     at: usize,
     are_routes: bool,
-    /// Whether a terminal route was used: nothing comes after it.
+    /// True if a terminal route was used: nothing comes after it.
     is_last: bool,
     then: Option<std::rc::Rc<Next<'v>>>,
     depth: usize,
@@ -63,13 +63,13 @@ pub(super) struct Walk<'w, 'v> {
     pub(super) known: Known,
     pub(super) server: At<'v>,
     pub(super) cells: Vec<(Cell, End<'v>)>,
-    /// What requests receive that no handler answers.
+    /// Outcome for requests that no handler answers.
     pub(super) rest: End<'v>,
     depth: usize,
     is_stopped: bool,
 }
 
-/// Whether handlers refuse requests, or ask clients who they are.
+/// Returns true if handlers refuse or authenticate requests.
 fn refuses(handlers: &At<'_>) -> bool {
     handlers.items().iter().any(|handler| match handler.get("handler").text() {
         Some("static_response") => {
@@ -77,7 +77,7 @@ fn refuses(handlers: &At<'_>) -> bool {
                 || handler.get("status_code").number().is_some_and(|status| status >= 400)
         }
         Some("error" | "authentication") => true,
-        // A server that is asked about each request.
+        // An authorization server that receives a request first (`forward_auth`).
         Some("reverse_proxy") => handler.get("handle_response").is_there(),
         Some("subroute") => handler.get("routes").items().iter().any(|route| {
             refuses(&route.get("handle"))
@@ -91,7 +91,7 @@ fn refuses(handlers: &At<'_>) -> bool {
     })
 }
 
-/// Whether handlers end with a response that they write.
+/// Returns true if one of the handlers writes the response itself.
 fn answers(handlers: &At<'_>) -> bool {
     handlers
         .items()
@@ -99,7 +99,7 @@ fn answers(handlers: &At<'_>) -> bool {
         .any(|handler| matches!(handler.get("handler").text(), Some("static_response" | "error")))
 }
 
-/// Whether handlers forward requests.
+/// Returns true if handlers forward requests.
 fn forwards(handlers: &At<'_>) -> bool {
     handlers.items().iter().any(|handler| match handler.get("handler").text() {
         Some("reverse_proxy") => true,

@@ -1,11 +1,11 @@
-//! What conditions and texts of a proxy are read with.
+//! Context for the conversion of a proxy's conditions and texts.
 
 use std::path::Path;
 
 use super::proxy::Proxy;
 use super::value::Known;
 
-/// What conditions and texts are read with.
+/// Context in which conditions and texts are read.
 #[derive(Clone, Debug)]
 pub(super) struct Around<'i, 'd> {
     pub(super) proxy: Proxy<'d>,
@@ -15,7 +15,7 @@ pub(super) struct Around<'i, 'd> {
     pub(super) folder: &'i Path,
     /// Backends without servers: requests for them are refused.
     pub(super) empty: &'i [String],
-    /// What differs, with a word to say it once.
+    /// Differences to note: a key, by which each is noted once, and the effect.
     pub(super) remarks: Vec<(&'static str, &'static str)>,
 }
 

@@ -39,7 +39,7 @@ impl Server<'_> {
     }
 }
 
-/// What a backend needs of the service that uses it.
+/// A converted backend, with its requirements on the service that uses it.
 #[derive(Debug)]
 pub(super) struct Backend<'d> {
     pub(super) proxy: Proxy<'d>,
@@ -165,7 +165,7 @@ impl<'d> Import<'d> {
         table(keys)
     }
 
-    /// What all servers of a backend must have in common.
+    /// Converts the settings that all servers of a backend must share: TLS and the PROXY header.
     fn of_all_servers(&mut self, first: &Server<'d>, servers: &[Server<'d>], backend: &mut Backend<'d>) {
         const TLS: [&str; 13] = [
             "ssl",
@@ -359,7 +359,7 @@ impl<'d> Import<'d> {
         self.note(line, Fate::Approximated, effect);
     }
 
-    /// What a service has once, for all of its backends.
+    /// Writes the settings that a service has once for all of its backends, and refuses backends that differ.
     pub(super) fn settle(&mut self, backends: &[Backend<'d>], service: &mut Draft) {
         let with_servers: Vec<&Backend<'d>> = backends.iter().filter(|backend| backend.has_servers).collect();
         let Some(first) = with_servers.first() else { return };

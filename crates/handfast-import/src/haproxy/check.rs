@@ -181,7 +181,7 @@ fn settle<'d>(import: &mut Import<'d>, backends: &[&Backend<'d>], service: &mut 
     let mut check = check.clone();
     if let Some(other) = backends.iter().find(is_other) {
         let head = &other.proxy.section.head;
-        // A backend without a check must not be asked what it does not answer.
+        // A backend without a check must not receive check requests that it does not answer.
         let kinds_differ =
             other.check.as_ref().map_or(check.text("type").as_deref() != Some("\"tcp\""), |other| {
                 ["type", "path", "host", "status", "send", "expect", "port"]

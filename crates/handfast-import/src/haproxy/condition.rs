@@ -11,13 +11,13 @@ const PATTERNS: usize = 1000;
 const DEPTH: &str = "`*` is one part of a name, not several: a.b.example.org is not in *.example.org";
 const ADDRESS: &str = "expected addresses such as 10.0.0.0/8";
 
-/// Where a condition is.
+/// Phase in which a condition is evaluated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// Before a request is read: names in the ClientHello and addresses are known.
+    /// Before a request is read: names in the ClientHello and addresses are available.
     Connection,
     Request,
-    /// Fields are those of the response, so nothing is known of the request but its connection.
+    /// Fields are those of the response, so only the connection of the request is available.
     Response,
 }
 
@@ -90,7 +90,7 @@ fn named(name: &str, around: &mut Around<'_, '_>, phase: Phase) -> Read {
     }
 }
 
-/// What is compared with what.
+/// One comparison: a fetch, its converters and the patterns.
 struct Test {
     /// The fetch, without `req.` and its arguments.
     fetch: String,

@@ -29,14 +29,14 @@ const SECTIONS: [&str; 20] = [
     "acme",
     "healthcheck",
 ];
-/// Lines of all files. HAProxy has no such bound; no configuration has so many.
+/// Limit for the lines of all files. HAProxy has none; no configuration reaches this number.
 const LINES: usize = 200_000;
 
 /// An environment variable in a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Variable {
     pub(super) name: String,
-    /// Whether its line has a value for the case that it is not set, which is used.
+    /// True if its line has a default, which is used if the variable is not set.
     pub(super) has_default: bool,
 }
 
@@ -199,7 +199,7 @@ impl Words<'_> {
         }
     }
 
-    /// What follows a backslash. Before other signs it is one itself, as in regular expressions.
+    /// Reads the sign behind a backslash. In front of other signs the backslash is literal, as in regular expressions.
     fn escaped(&mut self, word: &mut String, is_quoted: bool) -> Result<(), &'static str> {
         match self.signs.peek().copied() {
             Some(sign @ (' ' | '\\' | '#' | '"' | '\'')) => word.push(sign),

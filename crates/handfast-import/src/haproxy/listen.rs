@@ -28,7 +28,7 @@ impl Bind<'_> {
         self.options.iter().rev().find(|(option, _)| option == name).map(|(_, value)| value.as_str())
     }
 
-    /// What must be the same for two addresses of one service.
+    /// Returns the options that two addresses of one service must share, sorted.
     fn settings(&self) -> Vec<&(String, String)> {
         let is_local =
             |name: &str| ["name", "id", "interface", "process", "thread", "maxconn"].contains(&name);

@@ -13,7 +13,7 @@ pub(super) struct Proxy<'d> {
 /// All proxies of the files, in their order.
 pub(super) fn proxies(sections: &[Section]) -> Vec<Proxy<'_>> {
     let mut all = Vec::new();
-    // What each section of defaults stands on, by its position.
+    // Each section of defaults with those that it is based on, in the order of the files.
     let mut chains: Vec<(&Section, Vec<&Section>)> = Vec::new();
     for section in sections {
         let named = |name: &str| chains.iter().rev().find(|(known, _)| known.name() == name);
@@ -98,7 +98,7 @@ impl<'d> Proxy<'d> {
         self.section.lines.iter().filter(|line| line.begins(&["server"])).collect()
     }
 
-    /// Whether no server takes requests.
+    /// Returns true if no server takes requests: each is disabled or has the weight 0.
     pub(super) fn is_empty(&self) -> bool {
         let is_off = |line: &&Line| {
             line.words.iter().any(|word| word == "disabled")

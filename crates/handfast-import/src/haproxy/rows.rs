@@ -1,4 +1,4 @@
-//! Every keyword of HAProxy that is known, and its conversion. A name that ends with `*` is for all that begin so.
+//! Every supported or recognized keyword of HAProxy, and its conversion. A name that ends with `*` is for all that begin so.
 //!
 //! An example is a part of a frontend, or of what is in front of `|`; a line that begins with `%` begins another section.
 

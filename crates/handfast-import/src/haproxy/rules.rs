@@ -9,10 +9,10 @@ use crate::cells::{Atom, Changes, Formula, is_of_connection, names_client};
 use crate::note::Fate;
 use crate::toml::{Value, table};
 
-/// What a rule does.
+/// Action of a rule.
 #[derive(Clone, Debug)]
 pub(super) enum Action {
-    /// The client receives a fixed response. `is_refusal`: so that it does not reach what is behind.
+    /// The client receives a fixed response. `is_refusal`: to keep the request away from the backend.
     Respond {
         value: Value,
         status: i64,
@@ -40,7 +40,7 @@ pub(super) enum Action {
 }
 
 impl Action {
-    /// Whether requests that it is about must not reach what is behind it.
+    /// Returns true if its requests must not reach a backend.
     pub(super) fn is_refusal(&self) -> bool {
         matches!(self, Self::Reject | Self::Password { .. } | Self::Respond { is_refusal: true, .. })
     }
@@ -447,7 +447,7 @@ impl<'d> Import<'d> {
         }
     }
 
-    /// A field that names the client: Handfast writes the usual ones by itself, for all requests of a service.
+    /// A field that names the client: Handfast writes the usual ones automatically, for all requests of a service.
     fn forwarding(&mut self, line: &'d Line, name: &str, text: &str, around: &Around<'_, 'd>) {
         let scheme = if around.known.has_tls { "https" } else { "http" };
         let written = template(text, around.known).map(|value| value.text);
@@ -512,7 +512,7 @@ impl<'d> Import<'d> {
     }
 }
 
-/// Whether a condition never holds here, such as `ssl_fc` where clients speak plain text.
+/// Returns true if a condition never holds here, such as `ssl_fc` where clients speak plain text.
 fn is_for_nothing(words: &[String], around: &Around<'_, '_>) -> bool {
     let mut probe = around.clone();
     condition::condition(words, &mut probe, Phase::Request)

@@ -17,7 +17,7 @@ use crate::draft::{Draft, Whole};
 use crate::note::Fate;
 use crate::toml::{Value, list, table};
 
-/// Where the rules of a backend begin, after those of its frontend.
+/// Number of the first phase of a backend's rules, after those of its frontend.
 const OF_BACKEND: usize = 10;
 
 impl<'d> Import<'d> {
@@ -27,7 +27,7 @@ impl<'d> Import<'d> {
         let lines: Vec<_> = proxy.section.lines.iter().filter(|line| line.begins(&["bind"])).collect();
         let groups = self.binds(&lines);
         let is_alone = groups.len() == 1;
-        // What `bind` has refused is a matter of all its services: a redirect to an address that is not there helps no client.
+        // A refused `bind` concerns all services of the proxy: a redirect to an address that does not exist helps no client.
         let is_refused = is_refused || self.notes.refused_since(before);
         for group in &groups {
             let kind = match (is_alone, group[0].has("ssl")) {
@@ -420,7 +420,7 @@ impl<'d> Import<'d> {
         }
     }
 
-    /// Which fields name the client and the request to backends.
+    /// Converts the fields that name the client and the request to backends.
     fn fields_of_client(&mut self, proxy: &Proxy<'d>, backends: &[Backend<'d>], service: &mut Draft) {
         let is_forwarded = self.is_forwarded
             || std::iter::once(proxy).chain(backends.iter().map(|backend| &backend.proxy)).any(|proxy| {
@@ -464,7 +464,7 @@ impl<'d> Import<'d> {
     }
 }
 
-/// Whether a proxy looks at the ClientHello of TLS that it does not end.
+/// Returns true if a proxy inspects the ClientHello of TLS that it does not terminate.
 fn reads_hello(proxy: &Proxy<'_>) -> bool {
     let reads = |word: &String| ["req.ssl_", "req_ssl_"].iter().any(|name| word.contains(name));
     proxy.lines().any(|line| line.words.iter().any(reads))

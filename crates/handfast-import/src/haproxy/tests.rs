@@ -1,4 +1,4 @@
-//! What HAProxy's grammar is, which requests a rule is for, and what is refused.
+//! Tests of HAProxy's grammar, of the requests that a rule matches, and of refused configurations.
 
 mod chance;
 
@@ -119,7 +119,7 @@ fn rules_become_routes_in_their_order() {
             "use_backend a if { path_beg /x/ }\n http-request deny if { path_beg /x/y/ }",
             vec!["path = /x/y/; respond = 403", "path = /x/; backend = 1", "backend = 9"],
         ),
-        // What one rule decides is known to the next one.
+        // The next rule takes the decision of an earlier one into account.
         (
             "use_backend a if { hdr(host) a.x }\n use_backend b if { hdr(host) a.x b.x }",
             vec!["hosts = a.x; backend = 1", "hosts = a.x, b.x; backend = 2", "backend = 9"],
@@ -188,7 +188,7 @@ fn what_would_let_clients_through_is_refused() {
         "http-request set-path /y%[path]\n http-request deny if { path_beg /x/ }",
         "http-request set-header Host a.x\n use_backend a if { hdr(host) a.x }",
         "http-request set-header X y\n use_backend a if { hdr(x) y }",
-        // What is not there.
+        // Names and files that do not exist.
         "http-request deny if gone",
         "use_backend gone",
         "http-request deny if { src -f /gone }",

@@ -13,7 +13,7 @@ use crate::toml::{Section, Value, list, table};
 /// The versions in the order of their age.
 const VERSIONS: [&str; 5] = ["SSLv3", "TLSv1.0", "TLSv1.1", "TLSv1.2", "TLSv1.3"];
 
-/// What is written about versions, suites and groups: an option and its value.
+/// Options about versions, suites and groups, each with its value.
 pub(super) type Options = Vec<(String, String)>;
 
 impl<'d> Import<'d> {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// What is known of the service in which a text is.
+/// Properties of the service that a text depends on.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Known {
     pub(super) has_tls: bool,
@@ -80,7 +80,7 @@ pub(super) fn template(text: &str, known: Known) -> Result<Text, String> {
     Ok(converted)
 }
 
-/// Where the bracket of `%[` closes.
+/// Returns the position of the bracket that closes `%[`.
 fn closing(text: &str) -> Option<usize> {
     let mut depth = 0;
     for (at, sign) in text.char_indices() {

@@ -30,7 +30,7 @@ pub(super) struct Cell {
     pub(super) backend: Option<String>,
 }
 
-/// What becomes of the requests of a cell.
+/// Final outcome for the requests of a cell.
 #[derive(Clone, Debug)]
 pub(super) enum End {
     Backend(String),
@@ -166,7 +166,7 @@ impl<'d> Walk<'_, 'd> {
         self.finish(cell, End::Respond(503.into(), Changes::default()));
     }
 
-    /// Whether a rule before changed what a condition is about.
+    /// Returns true if an earlier rule changed the path, host or field of a condition.
     fn is_changed(&self, cell: &Cell, formula: &Formula) -> bool {
         match formula {
             Formula::Always(_) => false,
@@ -352,7 +352,7 @@ impl<'d> Walk<'_, 'd> {
     }
 }
 
-/// What comes after a rule.
+/// Step after a rule.
 enum Next {
     Rule,
     /// The first rule of the next phase.

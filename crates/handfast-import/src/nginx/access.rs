@@ -1,4 +1,4 @@
-//! `allow`, `deny`, `auth_basic` and `limit_req`: who may send requests to a location, and how many.
+//! `allow`, `deny`, `auth_basic` and `limit_req`: access to a location, and its rate limit.
 
 use super::Import;
 use super::grammar::Directive;
@@ -9,7 +9,7 @@ use crate::note::Fate;
 use crate::toml::{Value, table};
 
 impl<'d> Import<'d> {
-    /// Writes what a location that is passed to a backend demands. nginx asks for none of it where it answers by `return`.
+    /// Writes the access rules of a location that is passed to a backend. nginx applies none of them where it answers by `return`.
     pub(super) fn access(&mut self, scope: &Scope<'d>, route: &mut Draft) {
         self.networks(scope, route);
         self.password(scope, route);
@@ -77,7 +77,7 @@ impl<'d> Import<'d> {
         }
     }
 
-    /// `auth_basic` and `auth_basic_user_file`: without one of them, nginx asks for no password.
+    /// `auth_basic` and `auth_basic_user_file`: without one of them, nginx requires no password.
     fn password(&mut self, scope: &Scope<'d>, route: &mut Draft) {
         let (Some(realm), Some(file)) = (scope.last("auth_basic"), scope.last("auth_basic_user_file")) else {
             return;
@@ -100,7 +100,7 @@ impl<'d> Import<'d> {
         route.put("", "basic-auth", table(keys));
     }
 
-    /// `limit_req`, with what its zone says.
+    /// `limit_req`, with the settings of its zone.
     fn rate(&mut self, scope: &Scope<'d>, route: &mut Draft) {
         let limits = scope.all("limit_req");
         let Some(limit) = limits.first() else { return };
@@ -162,7 +162,7 @@ impl<'d> Import<'d> {
     }
 }
 
-/// Who may send requests, as it is written; empty: everyone.
+/// Returns the directives that restrict access to a location, as written; empty without a restriction.
 fn guard(location: &Directive, scope: &Scope<'_>) -> Vec<String> {
     if own(location.inner(), "return").is_some() {
         return Vec::new();

@@ -24,12 +24,12 @@ const TIMES: [(&str, &str, &str); 6] = [
     ("proxy_read_timeout", "http", "answer-timeout"),
 ];
 
-/// Whether a directive at the top of a file is one of `http`: files of `sites-enabled` may be converted alone.
+/// Returns true if a directive at the top of a file is one of `http`: files of `sites-enabled` can be converted alone.
 pub(super) fn is_of_http(name: &str) -> bool {
     ["server", "upstream", "map"].contains(&name)
 }
 
-/// A server and what is known of it.
+/// A server with its scope and names.
 pub(super) struct Server<'d> {
     pub(super) directive: &'d Directive,
     pub(super) scope: Scope<'d>,
@@ -45,7 +45,7 @@ impl<'d> Import<'d> {
         let of_http = |directive: &&Directive| http.is_some() || is_of_http(&directive.name);
         self.upstreams = block.iter().filter(|inner| inner.name == "upstream").collect();
         self.zones = block.iter().filter(|inner| inner.name == "limit_req_zone").collect();
-        // What the servers and upstreams have is reported with the services that use them.
+        // Options of servers and upstreams are reported with the services that use them.
         let is_around = |directive: &&Directive| !["server", "upstream"].contains(&directive.name.as_str());
         let before = self.notes.refusals();
         for directive in block.iter().filter(of_http).filter(is_around) {

@@ -5,7 +5,7 @@ use super::grammar::Directive;
 use crate::address::Address;
 use crate::note::Fate;
 
-/// What is said of an address, by all of its servers together.
+/// Options of an address, from all of its servers together.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Socket {
     pub(super) address: String,

@@ -12,7 +12,7 @@ use crate::draft::Draft;
 use crate::note::Fate;
 use crate::toml::{list, table};
 
-/// What the routes of a service are made with.
+/// Context in which the routes of a service are made.
 pub(super) struct Routes<'s> {
     pub(super) service: &'s mut Draft,
     pub(super) known: Known<'s>,
@@ -369,7 +369,7 @@ fn with_hosts(hosts: &[String]) -> Draft {
     route
 }
 
-/// Whether a wildcard of this server has the name.
+/// Returns true if a wildcard of this server matches the name.
 fn is_covered(name: &str, server: &Server<'_>) -> bool {
     let parent = name.split_once('.').map(|(_, parent)| parent);
     !name.starts_with('*')

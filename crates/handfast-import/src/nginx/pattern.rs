@@ -3,7 +3,7 @@
 /// Beginnings that an expression may have.
 const MAX_BEGINNINGS: usize = 64;
 
-/// Returns the beginnings of the paths that an expression matches. `None`: it says more about a path.
+/// Returns the beginnings of the paths that an expression matches. `None`: it depends on more than the beginning.
 pub(super) fn beginnings(expression: &str) -> Option<Vec<String>> {
     let rest = expression.strip_prefix('^')?;
     let ends = ["(.*)$", ".*$", "(.*)", ".*"];

@@ -1,4 +1,4 @@
-//! Where a directive of nginx is looked up: in a block, then in those around it.
+//! Looks up a directive of nginx: in a block, then in those around it.
 
 use super::grammar::Directive;
 

@@ -111,7 +111,7 @@ impl<'d> Import<'d> {
         }
     }
 
-    /// A map from the name that clients ask for to backends.
+    /// A map from the server name that clients send to backends.
     fn by_name(&mut self, map: &'d Directive, service: &mut Draft) {
         let has_wildcards = own(map.inner(), "hostnames").is_some();
         for entry in map.inner() {

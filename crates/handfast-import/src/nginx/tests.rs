@@ -1,4 +1,4 @@
-//! What nginx's grammar is, which names come first, and what is left out.
+//! Tests of nginx's grammar, of the order of names, and of options that are left out.
 
 use super::grammar::{Directive, directives};
 use super::*;
@@ -143,7 +143,7 @@ fn a_location_without_a_backend_is_refused() {
     );
 }
 
-/// What is written of a location's access, and the options that are refused.
+/// Returns the converted lines about a location's access, and the options that are refused.
 fn access(server: &str) -> (Vec<String>, Vec<String>) {
     let (config, notes) = converted(server);
     let is_access = |line: &&str| {
@@ -167,7 +167,7 @@ fn the_first_network_that_fits_decides() {
         ("deny 10.0.0.1; allow all; deny all;", vec!["refuse-clients = [\"10.0.0.1\"]"]),
         ("deny 10.0.0.1;", vec!["refuse-clients = [\"10.0.0.1\"]"]),
         ("deny all;", vec!["refuse-clients = [\"0.0.0.0/0\", \"::/0\"]"]),
-        // Without `deny all` these say nothing.
+        // Without `deny all` these have no effect.
         ("allow 10.0.0.0/8;", vec![]),
     ] {
         let (written, refused) = access(&format!("server {{ listen 80; location / {{ {rules} {proxy} }} }}"));
@@ -194,7 +194,7 @@ fn a_password_is_asked_for_where_nginx_asks() {
     let expected =
         ["path = \"/open/\"", "path = \"/open\"", "basic-auth = { file = \"/u\", realm = \"Intern\" }"];
     assert_eq!((written, refused), (expected.map(str::to_owned).into(), vec![]));
-    // Without a file of users nginx asks for none.
+    // Without a file of users nginx requires no user.
     assert_eq!(
         access("server { listen 80; auth_basic Intern; location / { proxy_pass http://a:1; } }"),
         (vec![], vec![])

@@ -35,7 +35,7 @@ impl Import<'_> {
         }
     }
 
-    /// What a client must fulfil: versions, suites, groups, its certificate.
+    /// Converts the requirements on clients: versions, suites, groups, and the client certificate.
     pub(super) fn client_tls(&mut self, scope: &Scope<'_>, draft: &mut Draft) {
         if let Some(versions) = scope.last("ssl_protocols") {
             self.versions(versions, draft.of(""));

@@ -16,7 +16,7 @@ const COOKIE: &str = "the cookie has another value and names no server: clients 
 #[derive(Clone, Debug)]
 pub(super) struct Target<'t> {
     pub(super) has_tls: bool,
-    /// What is between the scheme and the path: the name of an upstream, or an address.
+    /// The part between the scheme and the path: the name of an upstream, or an address.
     pub(super) place: &'t str,
     /// The path behind it, if one is written.
     pub(super) path: Option<&'t str>,

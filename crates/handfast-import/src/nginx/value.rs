@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// What is known of the server in which a text is.
+/// Properties of the server that a text depends on.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Known<'s> {
     /// Its first name.

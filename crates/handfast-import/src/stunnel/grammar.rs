@@ -36,7 +36,7 @@ pub(super) struct Service {
 }
 
 impl Service {
-    /// The service of a file without sections, which is called as `service` says.
+    /// The service of a file without sections, named after the option `service`.
     pub(super) fn of_inetd(file: &Path, global: &[Setting]) -> Self {
         let name = global.iter().rfind(|setting| setting.key == "service");
         Self {

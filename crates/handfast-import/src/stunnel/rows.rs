@@ -1,11 +1,11 @@
-//! Each option that stunnel's manual or source knows, without aliases, and its conversion.
+//! Each option in stunnel's manual or source, without aliases, and its conversion.
 
 use crate::row::{self, Row, Table};
 
 /// The options of stunnel 5.
 pub(crate) static ROWS: Table = Table::new(|| row::rows(include_str!("../../tables/stunnel.tsv")));
 
-/// What may be written several times, each time adding to the others.
+/// Options that a section can repeat: each occurrence adds a value.
 pub(super) const REPEATABLE: [&str; 6] =
     ["checkemail", "checkhost", "checkip", "config", "options", "socket"];
 

@@ -27,7 +27,7 @@ const STAPLING: &str = "stunnel asks the responder that the certificate names, a
 const ANY_NAME: &str = "it is for every name that no other section of this service has, and not for clients without a name; in stunnel the \
                         first section that fits decides";
 
-/// As stunnel says it, so that who searches for its message finds this one.
+/// The text of stunnel's message, so that a search for it finds this one.
 const TWO_ENDS: &str = "Each service must define two endpoints";
 
 impl Translation<'_> {
@@ -72,7 +72,7 @@ impl Translation<'_> {
         draft.comments.push(format!("[{}]", self.service.name));
     }
 
-    /// Where its clients come from.
+    /// Converts the source of its clients: inetd, a program (`exec`), or a listener (`accept`).
     fn clients(&self, draft: &mut Draft, notes: &mut Notes) {
         match (self.is_inetd, self.given.get("exec"), self.given.get("accept")) {
             (true, _, Some(accept)) => {

@@ -1,4 +1,4 @@
-//! What the table's examples do not show: several services, defaults, included folders, and files that are wrong.
+//! Tests beyond the table's examples: several services, defaults, included folders, and invalid files.
 
 #![expect(clippy::disallowed_methods, reason = "no other process reads these files")]
 
@@ -208,7 +208,7 @@ fn a_backends_name_and_revocation_are_asked_for_as_before_with_a_note() {
     }
     let unverified = good("[out]\nclient = yes\naccept = 1\nconnect = a.example:2\n").config;
     assert!(!unverified.contains("revocation"), "{unverified}");
-    // Whether a client's certificate is revoked is not asked of a responder.
+    // No responder is queried for the revocation of client certificates.
     let clients = good(&format!("{WEB}verifyChain = yes\nCAfile = ca.pem\nOCSP = http://ocsp.example/\n"));
     assert!(!clients.is_whole(), "{clients:?}");
     // A pinned key has no list and no responder.

@@ -45,7 +45,7 @@ struct Versions {
     without: Vec<u8>,
 }
 
-/// Where these keys are written: for the side that speaks TLS.
+/// Returns the section of the TLS keys: that of the side that speaks TLS.
 fn section(translation: &Translation<'_>) -> &'static str {
     if translation.is_client() { "backend-tls" } else { "" }
 }

@@ -10,9 +10,9 @@ use crate::note::{Fate, Notes};
 pub(super) struct Translation<'t> {
     pub(super) service: &'t Service,
     pub(super) given: &'t Given<'t>,
-    /// Where relative paths start from.
+    /// Base folder of relative paths.
     pub(super) folder: &'t Path,
-    /// Whether the file has no section: its one client is at standard input.
+    /// True if the file has no section: its one client is at standard input.
     pub(super) is_inetd: bool,
 }
 

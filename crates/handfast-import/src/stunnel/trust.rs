@@ -82,12 +82,12 @@ fn pins(translation: &Translation<'_>, file: &Setting, notes: &mut Notes) -> Vec
     }
 }
 
-/// What stunnel compares is the whole certificate.
+/// The note about pinned certificates: stunnel compares the whole certificate.
 const PINNED_KEYS: &str = "the public keys of the file are pinned, not its certificates: a certificate that is renewed with its key stays good";
 /// The note about verifyChain, which checks stapled responses without any option since stunnel 5.71.
 const STAPLES_COUNT: &str = "an OCSP response that the backend sends (stapling) counts, as in stunnel since 5.71; one that cannot be verified \
                              refuses the backend here, and is ignored there";
-/// As in stunnel; worth a word.
+/// The note about clients with any certificate, who are accepted as in stunnel.
 const ANY_CERTIFICATE: &str = "as before, any certificate lets a client in, by any issuer: to verify it, set verifyChain = yes and CAfile there, \
                                or `ca` here";
 
@@ -196,7 +196,7 @@ fn backend(translation: &Translation<'_>, asked: Option<Asked<'_>>, draft: &mut 
         }
         (None, false) => {}
         (Some(_), true) => {
-            // stunnel asks a responder, so most of its backends send no response.
+            // stunnel queries a responder, so most of its backends send no response.
             let is_required = given.get("ocsprequire").is_some_and(Setting::is_yes);
             draft.put(section, "revocation", if is_required { "staple-required" } else { "stapled" });
         }

@@ -96,7 +96,7 @@ fn text(routes: &[Route]) -> String {
     routes.iter().map(one).collect::<Vec<_>>().join(",")
 }
 
-/// What Caddy does.
+/// Returns Caddy's outcome for a request.
 fn before(routes: &[Route], request: &Request) -> String {
     let (mut lists, mut groups, mut fields) = (vec![routes.iter()], Vec::new(), Vec::new());
     while let Some(list) = lists.last_mut() {

@@ -80,7 +80,7 @@ fn rule(chance: &mut Chance, at: usize) -> (Action, Formula) {
     }
 }
 
-/// What HAProxy does: rules of requests first, then the choice of a backend.
+/// Returns HAProxy's outcome for a request: rules of requests first, then the choice of a backend.
 fn before(rules: &[(Action, Formula)], request: &Request) -> String {
     let mut fields = String::new();
     for (action, formula) in rules.iter().filter(|(_, formula)| holds(formula, request)) {
