@@ -152,7 +152,7 @@ pub async fn serve(listener: AdminListener, control: Rc<dyn Control>, given: Rc<
         ServerContext { control, authenticator, history: Rc::default(), handed_over: Rc::default() };
     let mut connections = JoinSet::new();
     let mut logged: Option<Instant> = None;
-    // What was counted before this is not of the last minute: an upgrade hands over years.
+    // Earlier counts do not belong to the last minute: an upgrade hands over counts of years.
     context.history.borrow_mut().add(&context.control.snapshot(), Instant::now());
     let mut sample = interval_at(tokio::time::Instant::now() + SAMPLE_INTERVAL, SAMPLE_INTERVAL);
     sample.set_missed_tick_behavior(MissedTickBehavior::Delay);

@@ -231,7 +231,7 @@ fn a_backend_is_set_by_its_name() {
         ("web/10.0.0.1:80?state=up", 404, "the service has no such backend; it has:\n[::1]:80\n"),
         ("mail/[::1]:80?state=up", 404, "there is no such service; there is: web\n"),
         ("web?state=up", 400, "/backends/web is not /backends/SERVICE/BACKEND\n"),
-        // What is no encoding stays as it is.
+        // Invalid percent-encodings stay as they are.
         ("web/%zz?state=up", 404, "the service has no such backend; it has:\n[::1]:80\n"),
         ("web/%ff?state=up", 400, "/backends/web/%ff is not /backends/SERVICE/BACKEND\n"),
         ("web/%f?state=up", 404, "the service has no such backend; it has:\n[::1]:80\n"),

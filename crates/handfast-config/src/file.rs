@@ -283,7 +283,7 @@ fn service(
     check::balance(section, around.backends, balance, slow_start);
     let requests_certificates = client_settings().any(|asked| asked.checks().is_some());
     let proxy_protocol = proxy_protocol(section, around.listen, requests_certificates);
-    // Whether who is at standard input has one is not known before.
+    // It is unknown in advance if the client at standard input has an address.
     let have_addresses = listen.is_none()
         || only_client == Some(Some(OnlyClient::Stdin))
         || check::have_addresses(around.listen.iter().map(|address| &address.value), &proxy_protocol);
@@ -338,7 +338,7 @@ fn name(section: &Table<'_>, listen: &[Written<Address>]) -> Option<String> {
             let first = item.value.as_array().map_or(Some(item.value), |list| Some(list.first()?.get_ref()));
             first?.as_str().map(str::to_owned)
         }
-        // What is wrong with `listen`, or that it is missing, is reported.
+        // Errors in `listen`, or its absence, are reported elsewhere.
         ([], _) if !is_written && section.written(&keys::ONLY_CLIENT).is_none() => None,
         _ => section.required(&keys::NAME),
     }

@@ -30,7 +30,7 @@ pub struct FlagInput {
 
 /// Makes the configuration of one service, called `main`, out of flags; everything else is as by default.
 ///
-/// Relative paths start from the current folder. Whether a path is a folder is asked of the disk. Warnings are
+/// Relative paths start from the current folder. The file system shows if a path is a folder. Warnings are
 /// handed back with the configuration.
 pub fn from_flags(input: &FlagInput) -> Parsed {
     let not_given = lists(input).into_iter().filter(|(_, values, _)| values.is_empty());

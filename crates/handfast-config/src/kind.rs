@@ -265,7 +265,7 @@ impl<K: ValueKind<Value: PartialEq>> ValueKind for List<K> {
             reading.error(&item.span, Fault::new("the list is empty").allowed(self.allowed()));
             return None;
         }
-        // What is wrong is noted; the rest goes on to the checks after this one.
+        // Invalid items are reported; the valid ones go on to the next checks.
         let items: Vec<Written<K::Value>> = list.iter().filter_map(|item| one(&Item::new(item))).collect();
         if self.unique {
             no_twins(&items, reading);

@@ -111,7 +111,7 @@ impl<'r> Reading<'r> {
         }
     }
 
-    /// An error that is not noted. What is hidden of the file is in none.
+    /// An error that is not noted. No error contains the hidden parts of the file.
     pub(crate) fn problem(&self, span: &Range<usize>, fault: Fault) -> Problem {
         let hidden = self.hidden.get_or_init(|| Hidden::of(self.text, self.sections()));
         let shown = |text: String| hidden.redacted(&text, self.text, span);

@@ -166,7 +166,7 @@ impl<'t> Table<'t> {
             DeValue::Table(entries) => {
                 let what = format!("there may be several of these, so each begins with {}", section.header);
                 self.reading.error(&value.span(), Fault::new(what));
-                // What is inside is read all the same, for the problems in it.
+                // Its content is read nevertheless, to report the problems in it.
                 vec![Table::open(section, entries, value.span(), self.reading)]
             }
             _ => open(value).into_iter().collect(),

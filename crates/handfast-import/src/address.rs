@@ -100,7 +100,7 @@ pub(crate) fn network(text: &str) -> Option<String> {
     })
 }
 
-/// Returns a list of networks. What is none is written as it is, for `check` to name it.
+/// Returns a list of networks. An invalid one is written unchanged, so that `check` reports it.
 pub(crate) fn networks<T: AsRef<str>>(texts: impl IntoIterator<Item = T>) -> Value {
     list(texts.into_iter().map(|text| network(text.as_ref()).unwrap_or_else(|| text.as_ref().to_owned())))
 }

@@ -211,7 +211,7 @@ impl Work {
         watched.extend(self.ports.iter().flatten().map(|port| PollFd::new(port, PollFlags::IN)));
         let next = self.directions.iter().flatten().map(|direction| direction.line.next()).min();
         let begun = Moment::now();
-        // What is left after the lead is spent looking for packets, without sleeping.
+        // It wakes up early, by the lead, and then polls for packets without sleeping until the next one is due.
         let left = match next {
             None | Some(Moment::NEVER) => None,
             Some(due) => Some(due.since(begun).saturating_sub(self.lead)),

@@ -148,7 +148,7 @@ pub fn run(
     let plan = Plan::of_one_link(&words, None, Some(1))?;
     let mut network = Network::make(inside, &plan, Make::default())?;
     for host in &network.hosts {
-        // What one connection learns of the path would change the next one.
+        // Metrics that one connection saves about the path would change the next one.
         host.set_parameter("net.ipv4.tcp_no_metrics_save", "1")?;
         // Other networks than the machine's first may have only those that every user is allowed, which is not always cubic.
         let _ = UNPACED.iter().any(|name| host.set_parameter(CONGESTION_CONTROL, name).is_ok());
@@ -244,7 +244,7 @@ impl Measuring<'_> {
                     if kind == Kind::Tcp { client::connect(to) } else { client::transact(to, client, resume) }
                 })
                 .map_err(MeasurementError::Lab)??;
-        // What is sent at once in answer counts too; what closing sends does not.
+        // Packets sent at once in response count too; packets of the close do not.
         self.let_pass();
         let packets = Packets::of(self.seen.try_iter(), times.begun, &[times.local], self.settings.rtt);
         drop(line);

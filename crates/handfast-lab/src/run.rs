@@ -105,7 +105,7 @@ impl Commands<'_> {
         for server in &settings.plan.servers {
             let host = &self.network.hosts[server.host];
             let mut command = self.command(&server.words[0], &server.words[1..]);
-            // What it says is for the user to read, and not the command's output. A terminal's Ctrl-C is for the command.
+            // Its output is for the user, and not the command's output. A terminal's Ctrl-C is for the command.
             command.stdin(Stdio::null()).stdout(std::io::stderr()).process_group(0);
             let child = host.spawn(&mut command)?;
             servers.0.push(child);
@@ -199,7 +199,7 @@ impl Drop for Servers {
         for child in &mut self.0 {
             while !matches!(child.try_wait(), Ok(Some(_)) | Err(_)) {
                 if begun.elapsed() > END {
-                    // What does not end by itself ends with the lab's process 1 at the latest.
+                    // A process that does not end here ends with the lab's process 1 at the latest.
                     let _ = child.kill();
                     let _ = child.wait();
                     break;

@@ -80,7 +80,7 @@ pub(crate) async fn wait(
         };
         match got {
             Got::Something => {}
-            // What came in front of the end counts.
+            // Data or tickets in front of the end count.
             Got::End if data || wire.session().tickets_received() > 0 => {}
             Got::End if wire.ended() == Ended::Orderly => return Ok(true),
             Got::End => {

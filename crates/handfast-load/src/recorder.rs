@@ -161,7 +161,7 @@ impl Recorder {
         self.present.tally.warm_up = warm_up.connections;
     }
 
-    /// The measured part is from `start` to `end`. What was recorded before belongs to its first second.
+    /// The measured part is from `start` to `end`. Earlier records belong to its first second.
     pub(crate) fn begin(&mut self, start: Moment, end: Moment) {
         self.boundary = start + SECOND;
         self.end = end;

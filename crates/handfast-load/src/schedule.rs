@@ -68,7 +68,7 @@ impl Schedule {
                 self.place
             }
         };
-        // What is due at the end itself would never start.
+        // An arrival that is due at the end itself would never start.
         let last = self.length.saturating_sub(Duration::from_nanos(1));
         Some(Duration::try_from_secs_f64(self.rates.when(place)).map_or(last, |start| start.min(last)))
     }

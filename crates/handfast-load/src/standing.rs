@@ -45,7 +45,7 @@ pub(crate) async fn bulk(context: Rc<ThreadContext>, mut permit: Permit) {
     let Work::Bulk { send, receive } = context.plan.work else { return };
     let caller = context.draw();
     match bulk_connection(&context, caller, &mut permit, send, receive).await {
-        // How long it took is how long the run was: nothing to be timed.
+        // Its duration is that of the run: there is nothing to time.
         Ok(()) => context.record().finished(caller.member, Moment::now()),
         Err(failure) => fail_first(&context, caller, &permit, failure),
     }

@@ -279,7 +279,7 @@ fn target(view: &View<'_>) -> Option<Finding> {
 fn shortage(view: &View<'_>) -> Option<String> {
     let (ended, expected) = (view.ended(), view.expected()?);
     let offered = view.offered_rate()?;
-    // What a stall delayed and the end of the run made up for was taken all the same.
+    // Transactions that a stall delayed and the end of the run made up for count as handled.
     let taken = view.rate() + view.totals.tally.failed as f64 / view.length.max(f64::MIN_POSITIVE);
     if !is_short(view, ended, expected) || taken >= offered * REACHED {
         return None;

@@ -178,7 +178,7 @@ impl Wire {
         Got::End
     }
 
-    /// Reads once; plaintext goes to `take`. What the session answers by itself is written.
+    /// Reads once; plaintext goes to `take`. Automatic responses of the session are written.
     pub(crate) fn read(
         &mut self,
         scratch: &mut Scratch,

@@ -283,7 +283,7 @@ impl Talk {
                 return Some(Ended::Notified);
             }
             match self.0.receive(THEN, until) {
-                // What the server sends unasked, such as tickets.
+                // Unrequested bytes of the server, such as tickets.
                 Ok(Got::Bytes(_)) => {}
                 Ok(Got::End) => return Some(Ended::Fin),
                 Ok(Got::Nothing) => return None,

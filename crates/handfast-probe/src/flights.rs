@@ -317,7 +317,7 @@ mod tests {
         // It arrives in pieces; what fills a segment would not have been held.
         assert_eq!(of(99, &[(181.5, 5), (181.6, 800)]), (2, Because::Nagle));
         assert_eq!(of(99, &[(181.5, 5), (181.6, 1_448)]), (1, Because::Pause));
-        // What came filled no segment, so that its size is not known from that.
+        // The received data filled no segment, so the segment size remains unknown.
         let seen = [sent(60.0, 60.0, None), received(121.0, 133), received(181.5, 690)];
         let exchange = exchanges(&seen, 60.0, SegmentSize { least: 536, most: MSS }).remove(0);
         assert_eq!(exchange.bursts[1].because, Because::Nagle);

@@ -184,7 +184,7 @@ impl State {
         let caches: Vec<_> =
             self.services.iter().filter(of_service).filter_map(|service| service.cache.clone()).collect();
         drop(tokio::task::spawn_blocking(move || {
-            // Who asked may be gone.
+            // The requester might have disconnected.
             let _ = reply.send(cache::ask(&caches, &act));
         }));
     }

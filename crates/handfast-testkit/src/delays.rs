@@ -154,7 +154,7 @@ impl TlsServer {
                 }
                 shared.open.fetch_add(1, Ordering::AcqRel);
                 thread("TLS connection", move || {
-                    // What broke off before there was a hello is not worth a note.
+                    // Connections that broke off before the hello are not recorded.
                     if let Ok(seen) = Peer::serve(&shared, stream, number) {
                         shared.seen.lock().expect("no thread panics while holding it").push(seen);
                     }

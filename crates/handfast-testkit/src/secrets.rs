@@ -94,7 +94,7 @@ pub fn found_in(process: Process, secrets: &[Secret]) -> Vec<&'static str> {
         let range = line.split(' ').next().expect("a range").split_once('-').expect("two ends");
         let [from, to] = [range.0, range.1].map(|end| u64::from_str_radix(end, 16).expect("hexadecimal"));
         let mut bytes = vec![0; usize::try_from(to - from).expect("it fits")];
-        // What is mapped and not there (a file that is shorter, a guard) holds nothing.
+        // Mapped pages without content (a file that is shorter, a guard) hold nothing.
         let Ok(length) = memory.read_at(&mut bytes, from) else { continue };
         seen += length;
         let bytes = &bytes[..length];

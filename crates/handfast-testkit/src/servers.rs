@@ -246,7 +246,7 @@ impl Haproxy {
             String::new()
         };
         let (socket, both) = (files.folder.file("stats.sock"), files.both.display());
-        // Which backend a session comes to says what it is: the log would do too, but it loses lines where its reader
+        // The backend that a session reaches shows its kind: the log would do too, but it loses lines where its reader
         // is too slow.
         let backends = ["full", "resumed", "certified"]
             .map(|name| format!("backend {name}\n    server echo {}\n", backend.address))

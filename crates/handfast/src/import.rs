@@ -269,7 +269,7 @@ mod tests {
                 "listen l\n bind 127.0.0.1:8443\n {example}\n server one 127.0.0.1:8080\n{section}\n"
             );
         }
-        // What follows the options of an address is a line of the frontend.
+        // The lines after the options of an address belong to the frontend.
         let (bind, more) = at("bind").split_once('\n').unwrap_or((at("bind"), ""));
         format!(
             "global\n {}\ndefaults\n mode http\nfrontend web\n bind 127.0.0.1:8443 ssl crt web.pem {bind}\n{more}\n {}\n \

@@ -64,7 +64,7 @@ pub(super) fn backends(status: &Status) -> Markup {
     let headings = "Backend|State|#Weight|Last checks|#Connections now|#New|#Failed attempts|#Connect: median|Source ports";
     let mut table = Table::new("Backends", headings);
     for service in &measured.services {
-        // What is gone and has no connection any more is history, which the metrics keep.
+        // Removed backends without connections are history, which the metrics keep.
         let shown = |backend: &&BackendSnapshot| backend.is_up().is_some() || backend.connections() > 0;
         let mut backends = service.backends.iter().filter(shown).peekable();
         if backends.peek().is_some() {

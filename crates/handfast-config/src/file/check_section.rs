@@ -55,7 +55,7 @@ pub(super) fn check(section: &Table<'_>, has_tls: bool) -> Option<Check> {
         let fault = Fault::new("`tls` is for the types `http` and `send-expect`");
         section.error(&keys::CHECK_TLS, fault.hint("remove it: the type says it all"));
     }
-    // What goes into a request must not end its line.
+    // Text that goes into a request must not end its line.
     let is_plain = |text: &String| text.bytes().all(|byte| byte.is_ascii_graphic());
     let path = path.unwrap_or_else(|| "/".to_owned());
     if !path.starts_with('/') || !is_plain(&path) {

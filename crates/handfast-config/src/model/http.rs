@@ -117,7 +117,7 @@ pub struct PoolLimits {
     pub requests: u32,
 }
 
-/// A route for certain requests (`[[service.route]]`). What is not set matches every request.
+/// A route for certain requests (`[[service.route]]`). A condition that is not set matches every request.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RequestRoute {
     /// Its name in logs and metrics.

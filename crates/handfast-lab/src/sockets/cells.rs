@@ -128,7 +128,7 @@ fn established(place: &Place, peer: Peer, row: &Row, operation: Operation) -> Se
     let mut pair = Pair::connect(place, peer, row)?;
     let begun = Instant::now();
     let happened = pair.meet(place, row)?;
-    // What is known here as soon as it arrives is timed before anything else is done.
+    // An event that is noticed as soon as it arrives is timed before anything else is done.
     let mut noticed = None;
     let prompt = row.is_prompt();
     if prompt {

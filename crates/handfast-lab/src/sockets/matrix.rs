@@ -167,7 +167,7 @@ fn cell(row: &Row, operation: Operation, measured: &[(&str, Cell)]) -> Cell {
     found.map_or_else(lost, |(_, cell)| cell.clone())
 }
 
-/// Several at once. Who is stopped does not wait for them: they end with the process, and everything that they made with it.
+/// Several at once. A stopped run does not wait for them: they end with the process, and everything that they made with it.
 fn in_threads(inside: Inside, jobs: Vec<Job>, how: How) -> Result<Vec<(&'static str, Cell)>, Failure> {
     let crew = Crew { name: "lab", at_once: MAX_CONCURRENT, limit: TOTAL_TIMEOUT };
     let measure = move |(row, operation): &Job| (row.name, one(inside, row, *operation, how));

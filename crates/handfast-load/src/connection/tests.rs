@@ -213,7 +213,7 @@ fn a_target_may_end_a_connection_that_carried_something() {
     let (measured, left, closed) = kept_until_the_end(open(), &[Deed::Good, Deed::End]);
     assert_eq!((found(&measured), left, closed), ((1, 0, ""), 2, 1));
     assert_eq!(measured.tally.shed, 0);
-    // What it was not seen to look at is for another connection.
+    // A transaction that the target did not visibly process is for another connection.
     let (measured, left, closed) = kept_until_the_end(open(), &[Deed::Good, Deed::NotSeen]);
     assert_eq!((found(&measured), left, closed), ((1, 0, ""), 2, 1));
     assert_eq!(measured.tally.shed, 0);

@@ -123,7 +123,7 @@ fn a_closed_model_begins_the_next_one_at_once_from_the_start_to_the_end() {
     let first = arrivals.take(&context).expect("it has begun");
     let second = arrivals.take(&context).expect("as many as are asked for");
     assert!(now <= first && first <= second && second <= Moment::now());
-    // What a closing connection never looked at is due since then, and comes first.
+    // An arrival that a closing connection returns unprocessed keeps its due time, and comes first.
     arrivals.give_back(first);
     assert_eq!(arrivals.take(&context), Some(first));
     assert_eq!(arrivals.waiting(), 0);

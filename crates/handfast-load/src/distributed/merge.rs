@@ -132,7 +132,7 @@ impl Merge {
 
     /// The merged seconds, and what came from each.
     pub(super) fn finish(mut self) -> (Vec<Interval>, Vec<Part>) {
-        // What came late was merged into open ones.
+        // Late intervals were merged into unpacked ones.
         self.seconds.iter_mut().for_each(Interval::pack);
         (self.seconds, self.parts)
     }

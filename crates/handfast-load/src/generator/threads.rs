@@ -116,7 +116,7 @@ impl Threads {
         start_error_ns
     }
 
-    /// Tries one transaction; of several addresses, the first with which it works is used. How long its exchange took.
+    /// Tries one transaction. Returns the first address with which it works, and the duration of its exchange.
     pub(super) fn rehearse(
         &self,
         plan: &Plan,

@@ -226,13 +226,13 @@ impl Connection {
                 }
             }
         }
-        // What the answers have set going.
+        // Runs the tasks that the responses have woken.
         self.client.poll_tasks(context);
         self.count();
         self.reject_what_was_not_requested();
     }
 
-    /// An answer with more after it is none: where it ends is not known. What comes later is taken for the next answer, which fails.
+    /// An answer with more after it is none: where it ends is not known. Later bytes are taken for the next response, which fails.
     fn reject_what_was_not_requested(&mut self) {
         let Some(last) = self.finished.back_mut().filter(|last| last.outcome.is_ok()) else { return };
         if let Some(what) = self.client.unrequested() {

@@ -608,7 +608,7 @@ fn what_a_server_going_away_has_not_seen_is_asked_again() {
         tls.preface()?;
         let first = tls.next_stream()?;
         tls.frame(HEADERS, 5, first, OK)?;
-        // What comes meanwhile is not looked at: GOAWAY with the last stream seen, and no error (RFC 9113 §6.8).
+        // Later streams are not processed: GOAWAY with the last stream seen, and no error (RFC 9113 §6.8).
         let second = tls.next_stream()?;
         assert!(second > first);
         tls.frame(GOAWAY, 0, 0, &[first.to_be_bytes(), [0; 4]].concat())?;

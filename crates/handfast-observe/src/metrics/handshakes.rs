@@ -66,7 +66,7 @@ impl HandshakeTimes {
     #[inline]
     pub(super) fn record(&self, times: &StepTimes) {
         self.total.record(times.hello + times.handshake);
-        // What is left of the handshake is neither computing nor waiting for the client: our thread was busy elsewhere.
+        // The rest of the handshake is neither computing nor waiting for the client: our thread was busy elsewhere.
         let queue = times.handshake.saturating_sub(times.handshake_crypto + times.handshake_wait);
         let parts = [times.hello, times.handshake_crypto, times.handshake_wait, queue];
         for (histogram, part) in self.phases.iter().zip(parts) {

@@ -52,7 +52,7 @@ impl PreviousProcesses {
             let itself = place == 0;
             let known = self.running.iter().position(|known| known.process == process);
             if let Some(known) = known {
-                // What a process sends itself is newer than what another one has last received from it.
+                // Counts that a process sends itself are newer than the last ones that another process received from it.
                 if !itself && self.running[known].itself {
                     continue;
                 }

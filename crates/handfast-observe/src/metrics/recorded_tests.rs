@@ -366,7 +366,7 @@ fn counts_for_the_next_process_are_as_recorded() {
     let registry = registry();
     let counts = registry.counts();
     is_as_recorded(&counts[0].1, include_str!("recorded/counts.txt"));
-    // What a process receives, it passes on when that process has ended; each line has a place in a snapshot.
+    // A process passes on the counts it received when their process has ended; each line has a place in a snapshot.
     let next = self::registry();
     next.process_ended(1);
     next.receive_counts(2, counts);

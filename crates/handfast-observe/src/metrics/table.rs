@@ -1,4 +1,4 @@
-//! Cells by label: a bounded table that its owner fills while others read. What comes when it is full is counted together, so no peer can
+//! Cells by label: a bounded table that its owner fills while others read. Labels beyond its capacity are counted together, so no peer can
 //! make it grow.
 
 use std::sync::OnceLock;

@@ -79,7 +79,7 @@ impl Users {
                     Err(("the name is in the file twice", "remove one of the two lines"))
                 }
                 Some((name, rest)) => {
-                    // What follows a second colon is a comment of htpasswd.
+                    // The text after a second colon is a comment of htpasswd.
                     let hash = rest.split(':').next().unwrap_or_default();
                     check(hash).and_then(|()| add_cost(&mut costs, hash)).map(|()| (name, hash))
                 }

@@ -85,7 +85,7 @@ pub(crate) async fn connect<R: Runtime, C: Cancellation>(
         let bytes = joined(&begins, first);
         let (socket, sent) = wait_until_connected::<R, C>(dialling, &bytes, context).await?;
         let mut leg = Leg::plain(LegSide::Backend, socket).dialled(sent).preceded_by(begins.len());
-        // What the backend has taken is not kept, nor its room.
+        // Bytes that the backend has taken are not kept, nor their memory.
         leg.keep(&bytes[sent..]);
         (leg, Vec::new())
     };

@@ -286,7 +286,7 @@ fn stores(config: &Config, found: &mut Report) {
     let ordered = config.acme.iter().map(|acme| ("ordered certificates", acme.folder.as_path()));
     let caches = cache::folders(config).map(|folder| ("the cache of a service", folder));
     for (what, folder) in ordered.chain(caches) {
-        // What a start makes is made in the first folder above that is there.
+        // A start creates missing folders in the first existing folder above.
         let there = folder.ancestors().find(|folder| folder.exists()).unwrap_or(Path::new("."));
         if let Err(error) = writable(there) {
             let place = config.places.suffix(folder);

@@ -53,7 +53,7 @@ impl DnsCommand {
 
 fn run(program: &Path, arguments: &[String]) -> Result<(), String> {
     let mut command = Command::new(program);
-    // What it writes to standard error is in our log.
+    // Its standard error goes to our log.
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null());
     match wait(command) {
         Ok(Some(status)) if status.success() => Ok(()),

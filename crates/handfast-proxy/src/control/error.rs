@@ -1,6 +1,6 @@
 //! Failures of the proxy outside of a single connection: while starting, reloading, or keeping its workers.
 //!
-//! Its text is *act, object, what happened*, with its cure as a `hint:` line where there is one. What ends a connection is a cause in
+//! Its text is *act, object, what happened*, with its cure as a `hint:` line where there is one. The end of a connection is a cause in
 //! `record.rs`.
 
 use std::fmt;

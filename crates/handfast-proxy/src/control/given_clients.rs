@@ -130,7 +130,7 @@ fn copy<R: Read + Send + 'static, W: Write + Send + 'static>(
     end: fn(W),
 ) -> io::Result<JoinHandle<()>> {
     std::thread::Builder::new().name(name.to_owned()).spawn(move || {
-        // Who does not read any more ends the connection, too.
+        // A peer that stops reading ends the connection, too.
         let _ = io::copy(&mut from, &mut to);
         end(to);
     })

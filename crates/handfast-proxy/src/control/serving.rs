@@ -142,7 +142,7 @@ impl Serving {
                         return Draining::followed_by(self.program, after, false).finish().await;
                     }
                 }
-                // What a process that is taking over was given should not change meanwhile.
+                // No reload during an upgrade: the configuration that the successor received should not change.
                 outcome = reloads.done(), if !program.upgrades.is_under_way() => {
                     if let Some(outcome) = outcome {
                         let told = self.take(outcome).await;
@@ -231,7 +231,7 @@ impl Serving {
         match before {
             Some(before) if before.signalled => Err(true),
             Some(before) => Ok(Leaving { signalled: true, ..before }),
-            // Who asks this machine finds the other process ready.
+            // No delay with a successor: readiness probes of this machine find the other process ready.
             None if delay.is_zero() || shared.successor().is_some() => Err(by_signal),
             None => {
                 shared.enter(Readiness::Leaving);

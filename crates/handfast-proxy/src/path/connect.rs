@@ -266,7 +266,7 @@ pub(crate) async fn secure<R: Runtime>(
     let tls = context.tls.map(|tls| (tls, dialler));
     match conclude(connection, time, result, tls) {
         Ok(mut connected) => {
-            // What is left of the handshake goes with the next bytes, in front of them.
+            // The rest of the handshake is sent together with the next bytes, in front of them.
             connected.leg.hold(R::now());
             in_use.is_good();
             spoken.extend_from_slice(&connected.spoken);

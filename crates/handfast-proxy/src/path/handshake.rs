@@ -129,7 +129,7 @@ async fn carry_on<R: Runtime>(
         if connection.wait(Step::Handshake, connection.deadline).await? == Woken::Deadline {
             return Err(reason(Side::Client, Cause::HandshakeDeadline));
         }
-        // What it waited for was there when the turn began; since then the thread has worked on others.
+        // The awaited event was there when the turn began; since then the thread has worked on other connections.
         *queued += R::now().since(R::turn());
     }
     Ok(first)
@@ -281,7 +281,7 @@ fn after_flight<R: Runtime>(
     outcome.map_err(of_leg)?;
     let client = connection.client();
     let is_tls13 = || client.session().is_some_and(|session| session.agreed().version == Some("TLSv1.3"));
-    // What TLS 1.3 says after the handshake are tickets: they ride on the first data.
+    // TLS 1.3 sends tickets after the handshake: they go with the first data.
     if client.is_established() && is_tls13() { Ok(()) } else { client.send_flight().map_err(of_leg) }
 }
 

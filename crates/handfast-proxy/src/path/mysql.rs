@@ -177,7 +177,7 @@ async fn log_in<R: Runtime>(
             wait_for_peer(connection, side, Step::Connect, "the login was not over").await?;
         }
     }
-    // What the relay takes over.
+    // The relay takes over the unread bytes.
     carried.extend_from_slice(&login.into_rest());
     *first = carried;
     Ok(())

@@ -105,7 +105,7 @@ impl Relay {
         let now = R::now();
         let ConnectedBackend { connected: Connected { mut leg, given, spoken }, in_use } = backend;
         if leg.is_secured() {
-            // What is left of the handshake goes with the client's first bytes, if they are there, or else at once.
+            // The rest of the handshake is sent with the client's first bytes, if they are there, or else at once.
             leg.hold(now);
         }
         connection.backend = Some(leg);
@@ -129,7 +129,7 @@ impl Relay {
             unacknowledged: 0,
             began: now,
         };
-        // What either side had sent when the handshake with the backend was done.
+        // Bytes that either side had sent when the handshake with the backend was done.
         let records = &mut account.thread.scratch.borrow_mut().records;
         let broken = |broken: Broken| CloseReason::broken(Step::Relay, &broken);
         if given < first.len() {

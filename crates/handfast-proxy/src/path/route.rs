@@ -11,7 +11,7 @@ use handfast_wire::ClientHello;
 use crate::path::connection::Connection;
 use handfast_leg::runtime::Runtime;
 
-/// Step 4 of a connection: by which rules it goes on. Why is noted for the access log.
+/// Step 4 of a connection: selects its rules. The reason is noted for the access log.
 pub(crate) fn choose<R: Runtime>(connection: &mut Connection<R>, hello: &ClientHello) -> Chosen {
     let account = &mut connection.account;
     let (route, reason) = account.service.table.choose(hello.server_name.as_deref(), &hello.alpn);

@@ -49,7 +49,7 @@ pub(crate) async fn serve<R: Runtime>(
 where
     R::Socket: 'static,
 {
-    // What authenticates the connection that it comes by must stay on that.
+    // A request that authenticates its connection must stay on it.
     let is_bound = request.is_about_the_connection || connection.tied.borrow().is_some();
     let Some(cache) = plan.cache.get().filter(|_| !is_bound) else {
         return forward::<R>(connection, client, request, chosen).await;
@@ -74,7 +74,7 @@ struct Cached<'a> {
 
 /// Next step of a request.
 enum Next {
-    /// This is sent. What is stored is [revalidated](Cached::revalidate) beside it where the rules demand it.
+    /// This is sent. The stored response is [revalidated](Cached::revalidate) beside it where the rules demand it.
     Send(Hit, Prepared),
     Pass(Forwarded, Option<&'static str>),
     Fetch(Filler, Option<Hit>, Forwarded),

@@ -223,7 +223,7 @@ impl<'a, S: Socket + std::fmt::Debug + 'static> Exchange<'a, S> {
 
     fn turn(&mut self, client: &mut impl Client, io: &mut Io<'_>, now: Moment) -> Result<Turn, Fault> {
         let mut moved = match self.send_request(client, io, now) {
-            // It takes no more of the request. What it sent is still passed on, and its report about its stream is the better reason.
+            // It takes no more of the request. Its response is still passed on, and its report about its stream is the better reason.
             Err(fault) if fault.is_of_backend() && (self.has_begun || self.backend.says_why()) => {
                 io.buffers.out.clear();
                 self.is_refused = true;

@@ -1,7 +1,7 @@
 //! A state as one thread serves by it: its own copies of everything that is used for each connection.
 //!
 //! In: the [`State`] that all threads share. Out: services with TLS servers, rules, backends and limits, which the path
-//! reads without touching what other cores write. What outlives a reload (an endpoint's standing) is passed on.
+//! reads without touching what other cores write. State that outlives a reload (an endpoint's standing) is passed on.
 
 use crate::backends::names::{Addresses, looked_up};
 use handfast_process::listeners::ListenerId;

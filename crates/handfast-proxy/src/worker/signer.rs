@@ -4,7 +4,7 @@
 //! that a handshake with RSA costs (0.6 ms with 2048 bits, 4 ms with 4096).
 //!
 //! A worker has one. It runs while nothing else needs its processor (`SCHED_IDLE`): with nice 19 the worker, which relays, waited for the end
-//! of a slice (bench/runs/2026-11-24-2-core-vm-signer-idle). What it has not begun can be taken back, for when it gets no processor at all.
+//! of a slice (bench/runs/2026-11-24-2-core-vm-signer-idle). Waiting work can be taken back, for when it gets no processor at all.
 //! The worker never waits for a lock here: it only tries, and computes the answer itself where the lock is held.
 
 #![expect(
@@ -231,7 +231,7 @@ impl Drop for Signer {
         locked(&self.shared.queue).ends = true;
         self.shared.filled.notify_one();
         if let Some(thread) = self.thread.take() {
-            // What it computes takes milliseconds at most. A panic has been logged where it happened.
+            // Its computations take milliseconds at most. A panic has been logged where it happened.
             let _ = thread.join();
         }
     }

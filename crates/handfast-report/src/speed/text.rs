@@ -113,7 +113,7 @@ fn head(report: &SpeedReport, page: &mut Page) {
     let cpu = if report.cpu.is_empty() { "an unnamed CPU" } else { &report.cpu };
     page.title(&format!("{}, {cores}", plain(cpu)), &format!("; {}", report.program));
     page.wrapped("  has:   ", &words(report.features_found.iter().map(String::as_str)));
-    // What several lack in the same way is said once.
+    // Features whose absence has the same cost share one line.
     let mut lacks: Vec<(Vec<&str>, &str)> = Vec::new();
     for missing in &report.features_missing {
         match lacks.iter_mut().find(|(_, cost)| *cost == missing.cost) {

@@ -249,7 +249,7 @@ impl<'a> Seen<'a> {
 }
 
 /// Turns certificates that are not valid now and were not served before into errors: at a start they are a warning,
-/// because there is nothing better; a reload does not replace what works by them. What does not work either, it does replace.
+/// because there is nothing better; a reload replaces no working ones by them. It does replace those that do not work either.
 fn take_newly_invalid(loaded: &mut Loaded, before: &[Arc<Certificate>], now: i64) {
     let Loaded { certificates, findings, .. } = loaded;
     certificates.retain(|certificate| {

@@ -142,7 +142,7 @@ impl Model {
         if let Some(last) = last.as_ref().filter(|last| !last.is_same_process(&now)) {
             self.replaced = Some((now.at, last.process.pid));
         }
-        // What another process has counted says nothing about this one.
+        // Counts of another process are no baseline for this one.
         self.before = last.filter(|last| last.is_same_process(&now)).or_else(|| now.earlier());
         self.now = Some(now);
         if let Some(rate) = self.pair().and_then(|pair| pair.sum(|service| service.accepted)) {

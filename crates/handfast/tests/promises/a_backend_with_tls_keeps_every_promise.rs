@@ -295,7 +295,7 @@ fn a_backend_that_ends_without_close_notify_has_cut_off_its_client() {
         assert!(record.detail().contains("FIN without close_notify"), "{record:?}");
         front.is_quiet();
         drop(front);
-        // Where the protocol says itself where a message ends.
+        // Here the protocol itself marks the end of a message.
         let front = Front::new(mode, backend.address, |config| {
             config.text("service.backend-tls", "missing-close-notify", "end")
         });

@@ -307,7 +307,7 @@ fn who_has_the_password_of_the_bus_can_neither_read_nor_forge() {
     let trust = Trust::version(Version::Tls13).config();
     assert!(!resumes(&machines[0], &trust), "the first one");
     assert!(resumes(&machines[1], &trust));
-    // What it repeats brings no machine back that has left.
+    // Replayed messages bring no machine back that has left.
     let [first, second] = machines;
     second.stop();
     // Its own connection was not read meanwhile, so the server has ended it.

@@ -66,7 +66,7 @@ fn to_a_proxy_that_asks_for_certificates() {
     }
     let record = stage.proxy.record_of("handshake/client/client-certificate");
     assert!(record.detail().contains("150 CA certificates came with it"), "{record:?}");
-    // Who belongs here is served.
+    // A client with a certificate of the trusted authority is served.
     let identity = authority().identity(&["client.example"], KeyKind::Ecdsa);
     let config = Trust::version(Version::Tls13).showing(&identity).config();
     let mut client = Client::connect(stage.proxy.address_of("web"), &config);

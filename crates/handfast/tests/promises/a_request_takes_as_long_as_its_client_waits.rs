@@ -417,7 +417,7 @@ fn and_its_bytes_are_counted_while_they_move() {
         wait_until("the bytes of an open request", || {
             let metrics = proxy.metrics();
             let of = |direction| metrics.sum("handfast_relayed_bytes_total", &[("direction", direction)]);
-            // What a client with HTTP/1 receives is counted with its heads.
+            // Bytes to a client with HTTP/1 are counted including the heads.
             (of("to_backend") >= moved && of("to_client") >= moved).then_some(())
         });
         assert!(sum(&proxy, "handfast_requests_open") > 0.5, "it is still open");

@@ -80,7 +80,7 @@ fn a_client_in_the_middle_of_its_tcp_handshake_is_not_lost() {
     let new = Proxy::start(again(&config, &old));
     let rules = Rules::new();
     let (address, trust) = (old.address(), Trust::version(Version::Tls13).config());
-    // What ends a TCP handshake is lost on the way, and so is what follows it.
+    // The last segment of a TCP handshake is lost on the way, and so is everything after it.
     let last = format!("tcp dport {} tcp flags & (syn | ack) == ack", address.port());
     rules.add("the last segment", &last, "drop");
     std::thread::scope(|scope| {

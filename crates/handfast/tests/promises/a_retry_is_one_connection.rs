@@ -37,7 +37,7 @@ impl Clients {
             deadline::thread("client", move || {
                 while !stop.load(Ordering::Acquire) {
                     let Ok(mut client) = Client::try_connect(address, &trust, "localhost") else { continue };
-                    // Whether it is served is the proxy's record to say.
+                    // The proxy's record shows if it is served.
                     if client.try_send(b"x").is_ok() {
                         client.close_notify();
                         client.read_to_end();

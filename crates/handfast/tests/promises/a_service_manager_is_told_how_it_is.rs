@@ -121,7 +121,7 @@ mod timed {
         }
         let held = Tracer::hold(&proxy);
         proxy.talk.containing("did not turn in time");
-        // What was said before the thread was held is still in the socket.
+        // Notifications sent before the thread was held are still in the socket.
         while manager.receive(Duration::from_millis(1)).is_some() {}
         assert_eq!(manager.receive(Duration::from_secs(1)), None, "ten times it could have been said");
         held.release();

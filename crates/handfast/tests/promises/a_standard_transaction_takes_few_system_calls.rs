@@ -23,7 +23,7 @@ const SIZE: usize = 4096;
 fn at_load() {
     needs_tracing!();
     let stage = Stage::with(Backend::echo(), |config, _| config.set("process", "threads", 1));
-    // What is done once is not to be counted.
+    // System calls that happen only once are not counted.
     transactions(&stage, CLIENTS);
     let mut rounds: Vec<(f64, Calls)> = Vec::new();
     while rounds.len() < ROUNDS && rounds.iter().all(|(each, _)| *each > CALLS) {

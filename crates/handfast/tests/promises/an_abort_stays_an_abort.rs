@@ -186,7 +186,7 @@ fn t5_the_client_resets_after_some_bytes() {
         client.send(&HUNDRED);
         client.reset();
         let seen = stage.backend.seen();
-        // Whether the hundred bytes were still delivered is the kernels' affair; the abort is ours.
+        // Delivery of the hundred bytes depends on the kernels; delivery of the abort depends on us.
         assert_eq!(seen.last(), Some(&Event::Reset), "{seen:?}");
     });
     stage.counts("client", "reset", 2 * TIMES_SERVED);

@@ -44,7 +44,7 @@ fn in_memory_and_in_time() {
         // The socket alone holds the connection; TLS state of thousands of clients would be memory of this process.
         clients.lock().expect("no thread panics while holding it").push(client.into_stream());
     };
-    // What is made once is not to be counted.
+    // Memory that is allocated once is not counted.
     crowd::for_each(8, 4, hold);
     let before = proxy.process().memory();
     let more = usize::try_from(count).expect("a few thousand");

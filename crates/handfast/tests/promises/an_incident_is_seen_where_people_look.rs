@@ -1,5 +1,5 @@
 //! Incidents are on the status page, in `top` and by a command, with its cause: backends that hang or fail, clients that do not trust a
-//! certificate, certificates of today, changes that did not take effect. What changes something needs the token.
+//! certificate, certificates of today, changes that did not take effect. Requests that change something need the token.
 
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;

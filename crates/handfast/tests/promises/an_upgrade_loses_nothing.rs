@@ -165,7 +165,7 @@ fn counters_go_on_and_every_connection_is_counted_once() {
         |metrics: &Metrics| metrics.sum("handfast_relayed_bytes_total", &[("direction", "to_client")]);
     let seen = bytes(&read());
     assert!(seen > bytes(&before), "{seen}");
-    // What the first process goes on to count is sent to the third: the second had no connections, and has ended.
+    // Later counts of the first process are sent to the third: the second had no connections, and has ended.
     tunnel.echo(&[7; 50_000]);
     wait_until("the tunnel's bytes to be counted", || (bytes(&read()) == seen + 50_000.0).then_some(()));
     tunnel.finish();

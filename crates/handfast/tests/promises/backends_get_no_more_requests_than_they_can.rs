@@ -92,7 +92,7 @@ fn a_full_queue_and_a_long_wait_are_errors() {
     let ran = run.ended();
     assert!(ran.output.contains("status codes: 3 2xx, 0 3xx, 0 4xx, 17 5xx"), "{}", ran.all());
     assert_eq!(load.most.load(Ordering::SeqCst), 3);
-    // What has waited in vain has left nothing behind.
+    // Requests that waited in vain left nothing behind.
     let ran = tools::run("curl", &["-sSi", "--cacert", &ca, "--resolve", &to, &url], b"");
     assert!(ran.output.contains(" 200"), "{}", ran.all());
 }

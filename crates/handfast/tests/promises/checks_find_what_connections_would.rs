@@ -103,7 +103,7 @@ fn haproxy_with_headers_and_tls_says_whether_it_works() {
         let (folder, address) = (Folder::new(), address_of_ones_own());
         let pem = folder.write("both.pem", localhost().combined());
         let socket = folder.file("admin.sock");
-        // What it does with a header that it does not get is to wait, and then to refuse.
+        // Without the expected PROXY header, HAProxy waits, and then refuses.
         let sections = format!(
             "    timeout http-request 10s\nglobal\n    stats socket {} level admin\nfrontend front\n    mode http\n    bind {address} \
              accept-proxy ssl crt {}\n    monitor-uri /health\n    monitor fail if {{ nbsrv(back) lt 1 }}\n    default_backend \

@@ -91,7 +91,7 @@ fn needs_are_the_sums_that_are_shown() {
         memory.contains("1,000 × 3,596 B (the program's") && memory.contains("(the kernel's"),
         "{memory}"
     );
-    // What is too little is a finding, and the exit code says whether there is one.
+    // A shortage is a finding, and the exit code reports if there is one.
     let short = |need: &Value| need["here"].as_f64().is_some_and(|here| need["needed"].as_f64() > Some(here));
     let is_short = report["needs"].as_array().expect("a list").iter().any(short);
     assert_eq!(ran.code, Some(i32::from(is_short)), "{ran:?}");

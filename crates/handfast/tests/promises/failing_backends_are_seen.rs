@@ -67,7 +67,7 @@ fn a_backend_is_marked_down_by_all_threads_together() {
             "refused: nobody listened at the backend's address (connection refused). 5 attempts in a row failed",
         ],
     );
-    // What the jq in docs/diagnose/backends.md looks for: a connection that was served, and what had failed before.
+    // The jq filter in docs/diagnose/backends.md selects this: a connection that was served after failed attempts.
     let record = proxy.record("one that was refused first", |record| record.number("backends_failed") == 1);
     assert!(record.reason().ends_with("/finished"), "{record:?}");
     let failed = record.value("backend_failures");
@@ -84,7 +84,7 @@ fn a_tunnel_that_its_backend_ends_is_logged_with_its_name() {
     let backend = Backend::start(|peer| {
         peer.read_exactly(b"GET / HTTP/1.1\r\n".len());
         peer.send(b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\nhello");
-        // What is left unread of the request makes it a reset.
+        // The unread rest of the request makes it a reset.
     });
     let name = backend.address.to_string();
     let stage = Stage::with(backend, |config, _| config.text("service", "mode", "http"));

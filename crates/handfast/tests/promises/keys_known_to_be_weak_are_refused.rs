@@ -44,7 +44,7 @@ fn serving(content: &str) -> [Ran; 2] {
 #[test]
 fn none_is_served() {
     let weak = |key: &str| with_key(key).combined();
-    // What the library does not read itself.
+    // Keys that the library does not parse itself.
     let unread = |key: &str| localhost().certificate_pem.clone() + key;
     for (content, words) in [
         (weak(CLOSE), "the certificate's RSA key has two primes that are close together"),

@@ -65,7 +65,7 @@ fn a_server_without_tickets_is_requested_its_word() {
         assert_eq!(ended.count("/totals/failed"), 0, "{words}\n{}", ended.all());
         assert!(ended.count("/totals/transactions") > 0, "{words}\n{}", ended.all());
     }
-    // Who is not asked says nothing, and what is not known is not good.
+    // A server that receives no request sends nothing, and an unknown outcome is no success.
     let ended = Load::at(server.address).with("--handshake-only --close server --timeout 200ms").run();
     assert_eq!(ended.code, Some(1), "{}", ended.all());
     assert!(ended.talk.contains("did not show in time whether it accepted"), "{}", ended.all());

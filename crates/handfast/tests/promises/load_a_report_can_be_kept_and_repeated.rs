@@ -264,7 +264,7 @@ fn a_file_that_cannot_be_written_is_found_before_the_run() {
         assert!(ended.talk.contains(option) && ended.talk.contains("no such folder"), "{}", ended.all());
     }
     assert_eq!(server.requests(), 0, "nothing was run");
-    // What was there is still there when a run comes to nothing.
+    // An earlier report survives a run that fails.
     let path = folder.write("old.json", "old");
     let ended = Load::at("127.0.0.1:1").json(&path).run();
     assert_eq!(ended.code, Some(1), "{}", ended.all());

@@ -86,7 +86,7 @@ fn a_target_that_resets_every_other_one() {
     let (failed, all) = (ended.count("/totals/failed"), ended.count("/totals/connections"));
     // Every other request has its answer, and each connection has one; what was under way at the end has none.
     assert!(failed > 0 && failed.abs_diff(all - failed) <= 4, "{failed} of {all}\n{}", ended.all());
-    // What the server answered and what it reset is what was counted.
+    // The counts match the requests that the server answered and those that it reset.
     let resets = (0..server.requests()).filter(|number| number % 2 == 1).count() as u64;
     assert_eq!(failed, resets, "{}", ended.all());
     assert_eq!(ended.value("/errors/0/step"), "exchange", "{}", ended.all());
@@ -106,7 +106,7 @@ fn source_ports_that_run_out() {
     found(&ended, "port-limited", 3);
     assert_eq!(ended.count("/ports/range"), 32, "{}", ended.all());
     assert!(ended.evidence().contains("source port"), "{}", ended.all());
-    // What it cannot do it says before it begins.
+    // An impossible run is refused before it begins.
     let refused = Load::at(server.address).with("--rate 100 -d 1s").run();
     assert_eq!(refused.code, Some(1), "{}", refused.all());
     assert!(

@@ -191,7 +191,7 @@ fn early_data_is_sent_and_counted() {
     assert!(accepted > 0, "{}", ended.all());
     assert_eq!(accepted, ended.count("/mix/resumed"), "{}", ended.all());
     let lines = server.tool.output.so_far();
-    // What was sent may hold line feeds, and OpenSSL's own words follow it without one.
+    // The data can contain line feeds, and OpenSSL's own output follows it without one.
     let seen = lines.iter().filter(|line| line.contains("Early data received:")).count() as u64;
     assert_eq!(seen, accepted, "{}", ended.all());
 

@@ -33,7 +33,7 @@ fn a_run_on_three_machines_adds_up() {
     }
     assert!(ended.text.contains("the workers started within"), "{}", ended.text);
     let skew = ended.report()["manifest"]["start_skew_ns"].as_u64();
-    // Who begins later than a second has not waited for the agreed moment at all.
+    // A worker that begins more than a second late has not waited for the agreed moment.
     assert!(skew > Some(0) && skew < Some(1_000_000_000), "{skew:?}");
     assert_eq!(count("connections"), fleet.arrived(), "the target counted the same");
     assert_eq!(count("warm_up_connections"), 3, "each has tried the target once");
@@ -86,7 +86,7 @@ fn one_machine_and_many_have_the_same_report() {
     assert!(here.contains(".totals.transactions") && here.len() > 80, "{here:?}");
 }
 
-/// The paths of all fields. What the kernel counted differs from run to run.
+/// The paths of all fields. Counts of the kernel differ from run to run.
 fn fields(report: &Value) -> BTreeSet<String> {
     fn collect_paths(value: &Value, path: &str, found: &mut BTreeSet<String>) {
         match value {

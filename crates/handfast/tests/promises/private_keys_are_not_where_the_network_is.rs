@@ -232,7 +232,7 @@ fn a_reload_brings_new_keys_which_the_next_key_process_has_too() {
         client.certificate().to_vec()
     };
     assert_eq!(shown(), next.certificate.to_vec());
-    // What is broken changes nothing.
+    // A certificate without its key changes nothing.
     folder.replace("web.pem", &next.certificate_pem);
     assert!(!proxy.reload());
     assert_eq!(shown(), next.certificate.to_vec());

@@ -123,7 +123,7 @@ fn a_starter_that_ends_is_started_again() {
     for _ in 0..2 {
         rustix::process::kill_process(starter, rustix::process::Signal::KILL).expect("it is of this test");
         wait_until("its end", || rustix::process::test_kill_process(starter).err());
-        // Who comes before the next one waits for it.
+        // A client that connects before the next starter process is ready waits for it.
         let next = parent(&mut client(&proxy));
         assert_ne!(next, starter);
         starter = next;
@@ -154,7 +154,7 @@ fn a_program_can_be_the_client() {
     let before = backend.accepted();
     wait_until("ten starts", || (backend.accepted() >= before + 10).then_some(()));
     assert_eq!(soon.stop().0, Some(0));
-    // What it started has ended with its connection; it is started no more.
+    // The program has ended with its connection, and is not started again.
     assert_eq!(again.stop().0, Some(0));
 }
 

@@ -113,7 +113,7 @@ fn an_answer_does_not_decide_what_is_executed() {
     let (stream, ask) = answerer.accept();
     assert_eq!(ask["ask"], json!({ "start": { "program": null } }));
     answerer.request_launch(&stream);
-    // What was started asks to take over, and is the program of the command, with its configuration.
+    // The new process requests to take over, and is the program of the command, with its configuration.
     let (taker, ask) = answerer.accept();
     assert_eq!(ask["ask"], json!("take-over"));
     let process = socket_peercred(&taker).expect("it is a unix socket").pid;

@@ -124,7 +124,7 @@ fn the_log_of_the_machine_gets_every_line() {
         assert!(last.contains("\"cause\":\"finished\""), "{last}");
         proxy.talk.containing("access log: writing works again");
         assert!(!proxy.talk.so_far().iter().any(|line| line.contains("sandbox: refused")));
-        // What a syslog daemon writes to a file is read back, whatever stands before.
+        // Lines that a syslog daemon writes to a file are read back, with any prefix.
         if to == "syslog" {
             let ran = tools::run(PROGRAM, &["log", "-", "--json"], last.as_bytes());
             assert!(ran.output.starts_with("{\"time\"") && ran.talk.is_empty(), "{}", ran.all());

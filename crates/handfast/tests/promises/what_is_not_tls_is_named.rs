@@ -12,7 +12,7 @@ fn answer(stage: &Stage, bytes: &[u8]) -> Vec<u8> {
     let mut stream = dial(stage.proxy.address()).expect("the proxy listens");
     stream.write_all(bytes).expect("the proxy reads");
     let mut answer = Vec::new();
-    // What matters is what came before the end, of whatever kind that is.
+    // Only the bytes before the end matter, whether it is a close or a reset.
     let _ = stream.read_to_end(&mut answer);
     answer
 }

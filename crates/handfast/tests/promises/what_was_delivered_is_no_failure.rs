@@ -1,7 +1,7 @@
 //! A connection over which everything was delivered is no failure, however its peers close: curl with HTTP/1.1 and HTTP/2, Python's urllib,
 //! nginx as a backend with TLS, which ends without close_notify, and HAProxy's health checks with a PROXY header.
 //!
-//! The access log, the metrics and `handfast log` agree on that. What is cut off stays an abort: `an_abort_stays_an_abort`.
+//! The access log, the metrics and `handfast log` agree on that. A truncated response stays an abort: `an_abort_stays_an_abort`.
 
 use std::net::SocketAddr;
 use std::process::Command;

@@ -638,7 +638,7 @@ fn text(mode: &Mode, row: &Row, line: Option<&str>) -> String {
 fn outcome(mode: &Mode, row: &Row, example: &str) -> (char, String) {
     let line = if row.line.is_empty() { format!("{} = {example}", row.key) } else { row.line.to_owned() };
     let with = text(mode, row, Some(&line));
-    // What encloses the key: `[service.rule.client-certificates]` is in `rule`.
+    // The sections that enclose the key: `[service.rule.client-certificates]` is in `rule`.
     let inside =
         INSIDE.iter().find(|(inside, _)| inside.header == row.section).map(|(inside, _)| inside.name);
     let enclosing = row.section.trim_matches(['[', ']']).split('.').chain(inside).chain([row.key]);

@@ -208,7 +208,7 @@ const ONE_WRONG: &[(&str, &str)] = &[
         "max-connections-per-address = 9\n[process]\nmax-connections = 8",
         "warning 6 9 `max-connections-per-address` is never reached: the whole service has fewer | -",
     ),
-    // Where connections to backends come from.
+    // Source addresses of connections to backends.
     (
         "source = \"10.0.0.5:80\"",
         "error 6 \"10.0.0.5:80\" `10.0.0.5:80` is no source address | write `10.0.0.5`",
@@ -229,7 +229,7 @@ const ONE_WRONG: &[(&str, &str)] = &[
         "source = \"client\"\n[process]\nuser = \"handfast\"",
         "error 6 \"client\" as user `handfast` it cannot use its clients' addresses (CAP_NET_ADMIN) | leave `process.user` away, and let systemd set it: `User=` with `AmbientCapabilities=CAP_NET_ADMIN`",
     ),
-    // Who may come in.
+    // Admission of clients.
     (
         "allow-clients = \"10.1.2.3/8\"",
         "error 6 \"10.1.2.3/8\" `10.1.2.3/8` has bits of an address behind its length | write `10.0.0.0/8` for all of it, or `10.1.2.3` for this address alone",

@@ -96,7 +96,7 @@ fn one_stopped(model: Model) -> Outcome {
             5 => 300_000_000,
             _ => 1_000_000_000,
         };
-        // What was waiting is done at once: for what is left of its second it has no pause.
+        // Waiting work is done at once: the thread has no pause for the rest of its second.
         second.threads[1] = ThreadUse {
             busy_ns: 200_000_000.min(wall),
             starved_ns: 0,

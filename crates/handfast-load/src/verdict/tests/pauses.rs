@@ -68,7 +68,7 @@ fn a_pause_within_two_seconds_is_seen_by_how_long_half_of_the_connections_waited
     );
     // A few slow ones, and a second with less in it, are no pause.
     assert_eq!(stalled(&View::of(&outcome(15))), [0; 0]);
-    // What came late after a pause of the generator says nothing about the second before.
+    // Late transactions after a pause of the generator are no evidence about the second before.
     let mut ours = outcome(32);
     ours.seconds[5].threads[0].paused_ns = 400_000_000;
     assert_eq!(stalled(&View::of(&ours)), [0; 0]);
@@ -83,7 +83,7 @@ fn a_target_that_stood_still_for_most_of_the_run_is_seen() {
 #[test]
 fn an_open_model_shows_a_pause_and_reports_it() {
     let mut outcome = still(&open(), &[4]);
-    // What was due meanwhile is done a second later.
+    // Transactions that were due meanwhile are done a second later.
     outcome.seconds[5].tally.transactions += 1_000;
     let verdict = judge(&outcome, None);
     assert!(

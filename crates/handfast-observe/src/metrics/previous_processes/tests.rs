@@ -57,7 +57,7 @@ fn a_process_that_takes_over_counts_on() {
     let seen = now.snapshot();
     assert_eq!((seen.services[0].accepted, seen.services[0].connections()), (3, 0), "they are not ours");
     assert_eq!((seen.connections_draining, seen.services[0].backends[0].connections()), (1, 0));
-    // What it counts further comes whole, not in addition.
+    // Later counts of a process are totals, not increments.
     count(&now);
     count(&before);
     now.receive_counts(1, before.counts());
@@ -151,7 +151,7 @@ fn what_a_process_sends_itself_counts_more_than_what_others_received_from_it() {
     count(&first);
     third.receive_counts(2, first.counts());
     assert_eq!(accepted(), 12);
-    // What the second sent at its end is older.
+    // The counts that the second process sent at its end are older.
     third.receive_counts(1, second.counts());
     third.process_ended(1);
     assert_eq!(accepted(), 12);

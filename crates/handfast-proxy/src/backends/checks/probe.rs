@@ -155,7 +155,7 @@ fn session(tls: &BackendTlsSettings, host: Option<String>, is_http: bool) -> Res
         BackendAlpn::Client => true,
         BackendAlpn::Own(protocols) => !protocols.is_empty(),
     };
-    // What is spoken then is HTTP/1.1, whatever clients speak.
+    // The check uses HTTP/1.1, whatever clients use.
     if offers && is_http { client.connect_with_alpn("http/1.1", false) } else { client.connect(false) }
 }
 

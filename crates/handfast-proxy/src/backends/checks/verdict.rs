@@ -60,7 +60,7 @@ pub(super) fn of_http(answer: &[u8], expected: &[RangeInclusive<u16>]) -> Judged
     let line = answer.split_inclusive(|byte| *byte == b'\n').next().unwrap_or_default();
     let mut head = httparse::Response::new(&mut []);
     let status = match (head.parse(line), head.code) {
-        // What follows the third digit has come too, and is no digit.
+        // The byte after the third digit has arrived too, and is no digit.
         (Ok(_), Some(status)) if line.len() > "HTTP/1.1 200".len() => status,
         (Ok(_), _) if !line.ends_with(b"\n") => return None,
         _ => return Some(Err(Wrong::NotHttp(beginning(answer)))),

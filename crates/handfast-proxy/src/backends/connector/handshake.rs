@@ -73,7 +73,7 @@ impl Handshake {
         let mut crypto = Duration::ZERO;
         let result = exchange::<R, C>(leg, context, &mut crypto).await;
         let outcome = context.tls.get_or_insert_default();
-        // What was computed for the hello was before the wait for the socket; the rest is within the exchange.
+        // The hello was computed before the wait for the socket; all other computing is within the exchange.
         let hello = outcome.crypto;
         outcome.crypto += crypto;
         outcome.agreed = Some(leg.session().map(|session| session.agreed()).unwrap_or_default());

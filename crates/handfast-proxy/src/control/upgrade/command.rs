@@ -32,7 +32,7 @@ const REASON: Duration = Duration::from_secs(1);
 const TEXT: usize = 4096;
 
 /// File systems whose files are interfaces of the kernel (magic.h): proc, sysfs, cgroup, cgroup2, debugfs, tracefs, securityfs,
-/// selinux, configfs, binfmt_misc, efivarfs, bpf. What root writes there means something else than what others write.
+/// selinux, configfs, binfmt_misc, efivarfs, bpf. Content that root writes there has another meaning than that of others.
 const KERNEL_INTERFACES: [i64; 12] = [
     0x9fa0, 0x62656572, 0x0027e0eb, 0x63677270, 0x64626720, 0x74726163, 0x73636673, 0xf97cff8c, 0x62656570,
     0x42494e4d, 0xde5e81e4, 0xcafe4a11,

@@ -205,7 +205,7 @@ pub(crate) fn receive<M: DeserializeOwned>(mut stream: &UnixStream) -> io::Resul
         return Err(odd("the message is too long"));
     }
     let mut text = Vec::new();
-    // What was announced and does not come takes no memory.
+    // Bytes that are announced and do not arrive take no memory.
     let read = stream.take(length.into()).read_to_end(&mut text)?;
     if read as u64 != u64::from(length) {
         return Err(io::ErrorKind::UnexpectedEof.into());

@@ -24,7 +24,7 @@ pub(super) const FLAG: &str = "--take-over";
 /// The program of this process, by its path: what is there now.
 pub(super) fn own_program() -> io::Result<PathBuf> {
     let program = std::env::current_exe()?;
-    // What the kernel adds to the name of a file that was replaced (proc_pid_exe(5)).
+    // The kernel adds this to the name of a file that was replaced (proc_pid_exe(5)).
     let name = program.to_str().and_then(|name| name.strip_suffix(" (deleted)"));
     Ok(name.map_or_else(|| program.clone(), PathBuf::from))
 }
@@ -113,7 +113,7 @@ impl Launcher {
     ) -> io::Result<T> {
         let (answer, answered) = sync_channel(1);
         let act = Box::new(move || {
-            // Who asked may have given up.
+            // The requester might have given up.
             let _ = answer.send(act());
         });
         let late =

@@ -71,7 +71,7 @@ fn what_comes_with_the_last_flight_reaches_the_backend_once() {
     assert_eq!(play.backend_hears(), b", and after it");
 }
 
-/// RFC 9846 §6.1. Whether something can have been cut off decides what it is called.
+/// RFC 9846 §6.1. The close reason depends on whether data can have been cut off.
 #[test]
 fn a_fin_without_close_notify_is_called_what_it_may_have_cut() {
     const NOTHING: Option<Reason> = Some(("relay", "client", "no-close-notify"));

@@ -209,7 +209,7 @@ impl Scene {
         }
         client.listen(true);
         backend.listen(true);
-        // What the steps took is, together, the connection's whole life.
+        // The times of all steps add up to the lifetime of the connection.
         let (lived, recorded) =
             (world(|world| world.now).since(began).as_secs_f64(), self.recorded() - recorded);
         assert!((lived - recorded).abs() < 1e-5, "{recorded} seconds of {lived} are in the record");

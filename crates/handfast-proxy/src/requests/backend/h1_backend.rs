@@ -77,7 +77,7 @@ where
     }
 }
 
-/// close_notify where there is TLS, and FIN. What cannot be written at once is not waited for: nothing is on its way.
+/// close_notify where there is TLS, and FIN. It does not wait until all of it can be written: nothing is on its way.
 fn end_cleanly<S: Socket>(mut leg: Leg<S>, records: &mut Buffer) {
     let _ = leg.send_close(records, true);
     leg.socket_mut().finish_at_drop();

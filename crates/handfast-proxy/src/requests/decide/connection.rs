@@ -124,7 +124,7 @@ impl HttpConnection {
 
     pub(crate) fn lend(&self) -> Lent<'_> {
         let mut buffers = self.thread.buffers.borrow_mut();
-        // What an exchange that failed had put there must not be sent on another connection.
+        // Bytes of an exchange that failed must not be sent on another connection.
         buffers.out.clear();
         Lent { scratch: self.thread.scratch.borrow_mut(), buffers }
     }

@@ -250,7 +250,7 @@ impl Request {
         self.record.user.clone_from(&sender.user);
     }
 
-    /// From now on this part takes time. What ends a request ends its part too, so no end forgets how long it was waited for.
+    /// From now on this part takes time. The end of a request ends its part too, so no end forgets how long it was waited for.
     pub(crate) fn enter(&mut self, part: RequestPart, now: Moment) {
         self.leave_part(now);
         self.part = Some((part, now));

@@ -191,7 +191,7 @@ impl Incoming {
     ) -> Result<bool, Fault> {
         let moved = self.move_content(leg, to, io);
         if moved.is_err() {
-            // With TLS, content and the end that cuts it off can come in one read. What came before is sent nevertheless; if that fails
+            // With TLS, content and the end that cuts it off can come in one read. Earlier content is sent nevertheless; if that fails
             // too, the first fault is the true one.
             let _ = to.flush(&mut io.output());
         }

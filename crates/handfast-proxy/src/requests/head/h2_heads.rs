@@ -1,6 +1,6 @@
 //! Heads between HTTP/2 and HTTP/1 text.
 //!
-//! In: fields as the `h2` crate has them, or an accepted head. Out: the other form. What becomes text is parsed by the strict parser
+//! In: fields as the `h2` crate has them, or an accepted head. Out: the other form. Text is parsed by the strict parser
 //! afterwards, so nothing is checked here that it checks.
 
 use bytes::Bytes;

@@ -4,7 +4,7 @@
 //! In: content for a stream. Out: the same as [`Bytes`] that are counted until the crate drops them, and whether a stream may put more.
 //!
 //! **Bounds**: [`QUEUE`] for a connection; beyond it [`LEAST`] for each stream that has nothing there: streams whose windows are closed do
-//! not stop the others. What streams read at once before they may put it is bounded by [`Place::share`].
+//! not stop the others. Bytes that a stream reads before it can queue them are bounded by [`Place::share`].
 
 use std::cell::RefCell;
 use std::rc::Rc;

@@ -164,7 +164,7 @@ impl StreamOut {
             match stream.poll_capacity(&mut Context::from_waker(io.waker)) {
                 Poll::Pending => return false,
                 Poll::Ready(Some(Ok(_))) => {}
-                // What is sent next finds out why.
+                // The next send returns the reason.
                 Poll::Ready(None | Some(Err(_))) => return true,
             }
         }

@@ -14,7 +14,7 @@ impl Identified {
     /// Writes the fields that backends receive.
     pub(crate) fn write(&self, out: &mut Vec<u8>) {
         for (name, value) in &self.added {
-            // What cannot be a value is left out.
+            // A text that is no valid field value is left out.
             let _ = push_field(out, name, value);
         }
     }

@@ -371,7 +371,7 @@ impl Search<'_> {
             self.check_version(session.agreed().alpn.as_deref())?;
         }
         if connected.leg.is_secured() {
-            // What is left of the handshake goes with the head.
+            // The rest of the handshake is sent together with the head.
             connected.leg.hold(R::now());
         } else {
             connected.leg.no_delay();

@@ -73,7 +73,7 @@ async fn speaks_http2<R: Runtime>(connection: &HttpConnection, client: &mut Http
             let read = client.incoming.read_head(&mut client.leg, READ, &mut lent.io(&connection.waker));
             let input = &client.incoming.input;
             let is_possible = input.iter().zip(PREFACE).all(|(one, other)| one == other);
-            // What is wrong, or late, is for the reader of requests to find.
+            // The reader of requests reports errors and timeouts.
             let is_over = read.is_err() || client.leg.has_ended() || R::now() >= deadline;
             if is_over || !is_possible || input.len() >= PREFACE.len() {
                 client.incoming.look_again();

@@ -188,7 +188,7 @@ impl Coordinator {
         let mut ask = || {
             let found = output();
             assert!(found.is_some() || lived, "it ended without `{text}`:\n{}", talk.so_far().join("\n"));
-            // What it said last may still be in the pipe: one more look.
+            // Its last output might still be in the pipe: read once more.
             if found.is_none() && child.try_wait().expect("it is our child").is_some() {
                 pause(Duration::from_millis(50));
                 lived = false;

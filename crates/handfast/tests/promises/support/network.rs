@@ -129,7 +129,7 @@ impl Rules {
 
 impl Drop for Rules {
     fn drop(&mut self) {
-        // What is dropped after them may want to be reached again. Nothing to be done when that fails.
+        // Values that are dropped after the rules might need the network again. A failure here has no remedy.
         let _ = tools::run("nft", &["delete", "table", "inet", "faults"], b"");
     }
 }

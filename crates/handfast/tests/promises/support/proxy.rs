@@ -95,7 +95,7 @@ impl Proxy {
                 let lines = self.talk.so_far();
                 let ready = lines.iter().any(|line| message(line) == "ready");
                 if !ready && let Some(status) = self.child.try_wait().expect("it is our child") {
-                    // What it said last is still in the pipe.
+                    // Its last output is still in the pipe.
                     super::deadline::pause(Duration::from_millis(50));
                     let lines = self.talk.so_far();
                     panic!("the proxy ended at once with {status}:\n{}", lines.join("\n"));

@@ -86,7 +86,7 @@ pub(crate) fn header(bytes: &[u8]) -> Header<'_> {
 /// Returns true if the peer has closed or reset, without caring how.
 pub(crate) fn is_refused(mut stream: &TcpStream) -> bool {
     let mut answer = Vec::new();
-    // What came before the end is an alert at most.
+    // At most an alert came before the end.
     let _ = std::io::Read::read_to_end(&mut stream, &mut answer);
     answer.first().is_none_or(|first| *first == 21)
 }

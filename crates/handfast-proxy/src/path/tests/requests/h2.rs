@@ -46,7 +46,7 @@ async fn send(
     let mut sent = 0;
     while sent < until {
         stream.reserve_capacity((until - sent).min(16_384));
-        // What was granted before is not reported again.
+        // Capacity that was granted before is not reported again.
         if stream.capacity() == 0 {
             let Some(granted) = poll_fn(|context| stream.poll_capacity(context)).await else { return Ok(()) };
             granted?;
