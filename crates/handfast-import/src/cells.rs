@@ -527,7 +527,7 @@ impl Changes {
         }
     }
 
-    /// These as fields that are sent beside those that are there.
+    /// These as fields that are sent in addition to the existing ones.
     pub(crate) fn beside(&self, others: &mut Self) {
         for Changed { name, values, .. } in &self.0 {
             others.of(name).values.extend(values.iter().cloned());

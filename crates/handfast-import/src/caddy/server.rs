@@ -10,7 +10,7 @@ use crate::draft::{Draft, Whole};
 use crate::note::Fate;
 use crate::toml::{Section, list, table};
 
-/// Addresses that a range of ports may become.
+/// Maximum number of addresses for a range of ports.
 const PORTS: u16 = 64;
 
 /// An address of a server.

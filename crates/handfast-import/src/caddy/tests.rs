@@ -103,7 +103,7 @@ fn routes_run_in_their_order() {
                {"handle":[{"handler":"headers","response":{"deferred":true,"set":{"X":["2"]}}}]},{"match":[{"method":["POST"]}],"handle":[@A]}"#,
             vec!["methods = POST; backend = 1; set-response-fields = X: 1", "respond = 200"],
         ),
-        // One that is not deferred is sent beside that of the backend, and is the only one of a fixed response.
+        // One that is not deferred is sent in addition to that of the backend, and is the only one of a fixed response.
         (
             r#"{"handle":[{"handler":"headers","response":{"set":{"X":["1"]}}}]},{"match":[{"method":["POST"]}],"handle":[@A]},{"handle":[{"handler":"static_response"}]}"#,
             vec![

@@ -32,7 +32,7 @@ pub(super) struct Cell {
     pub(super) conditions: Conditions,
     pub(super) request: Changes,
     pub(super) response: Changes,
-    /// Fields of responses that are sent beside those of the backend.
+    /// Fields of responses that are sent in addition to those of the backend.
     pub(super) beside: Changes,
     pub(super) path: Option<(String, String)>,
     pub(super) allow: Option<Vec<String>>,
@@ -432,7 +432,7 @@ impl<'w, 'v> Walk<'w, 'v> {
         Some(next)
     }
 
-    /// The beginning of a path takes the place of another one.
+    /// Replaces the beginning of a path.
     fn rewrite(&mut self, cell: &mut Cell, handler: &At<'v>, next: Next<'v>) -> Option<Next<'v>> {
         self.import.known(handler.clone(), "rewrite");
         let start = cell.conditions.path.clone().unwrap_or_else(|| "/".into());

@@ -6,7 +6,7 @@ use super::rows;
 use crate::address::Address;
 use crate::note::Fate;
 
-/// Addresses that a range of ports may become.
+/// Maximum number of addresses for a range of ports.
 const PORTS: u16 = 64;
 
 /// One `bind`.

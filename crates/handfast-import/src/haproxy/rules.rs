@@ -31,7 +31,7 @@ pub(super) enum Action {
         realm: Option<String>,
     },
     Request(Changes),
-    /// The beginning of a path takes the place of another one.
+    /// The beginning `from` of a path is replaced by `to`.
     Path {
         from: String,
         to: String,

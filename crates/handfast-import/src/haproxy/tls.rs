@@ -52,7 +52,7 @@ impl<'d> Import<'d> {
         }
     }
 
-    /// A file, a folder, or a file whose key is beside it.
+    /// A file, a folder, or a file whose key is next to it.
     pub(super) fn certificate(&self, name: &str) -> Value {
         let path = in_base(&self.certificate_base, name, self.folder);
         let key = format!("{path}.key");

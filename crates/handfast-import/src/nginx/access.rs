@@ -40,7 +40,7 @@ impl<'d> Import<'d> {
         }
     }
 
-    /// `allow` and `deny`: the first one that fits decides, and without one the client may.
+    /// `allow` and `deny`: the first one that fits decides, and without one the client is admitted.
     pub(super) fn networks(&mut self, scope: &Scope<'d>, draft: &mut Draft) {
         let (mut allowed, mut denied) = (Vec::new(), Vec::new());
         let mut is_closed = false;

@@ -297,7 +297,7 @@ impl<'d> Import<'d> {
     ) {
         let url = with_constants(pass.argument(0), scope);
         let target = Target::parse(&url).filter(|target| {
-            // With a variable in it, a path would take the place of the whole path.
+            // With a variable in it, a path would replace the whole path.
             !url.contains('$') && (url == pass.argument(0) || target.path.is_none())
         });
         let Some(target) = target else {

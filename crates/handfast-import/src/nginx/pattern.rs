@@ -1,6 +1,6 @@
 //! Regular expressions of locations that are nothing but beginnings of paths: `^(/a|/b\.c)`.
 
-/// Beginnings that an expression may have.
+/// Maximum number of beginnings of an expression.
 const MAX_BEGINNINGS: usize = 64;
 
 /// Returns the beginnings of the paths that an expression matches. `None`: it depends on more than the beginning.

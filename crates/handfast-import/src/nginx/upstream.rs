@@ -23,7 +23,7 @@ pub(super) struct Target<'t> {
 }
 
 impl<'t> Target<'t> {
-    /// Takes apart a URL. `None`: it is none.
+    /// Parses a URL. `None`: it is none.
     pub(super) fn parse(url: &'t str) -> Option<Self> {
         let (has_tls, rest) = match url.strip_prefix("https://") {
             Some(rest) => (true, rest),

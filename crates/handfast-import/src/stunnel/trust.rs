@@ -87,7 +87,7 @@ const PINNED_KEYS: &str = "the public keys of the file are pinned, not its certi
 /// The note about verifyChain, which checks stapled responses without any option since stunnel 5.71.
 const STAPLES_COUNT: &str = "an OCSP response that the backend sends (stapling) counts, as in stunnel since 5.71; one that cannot be verified \
                              refuses the backend here, and is ignored there";
-/// The note about clients with any certificate, who are accepted as in stunnel.
+/// The note about clients with any certificate, which are accepted as in stunnel.
 const ANY_CERTIFICATE: &str = "as before, any certificate lets a client in, by any issuer: to verify it, set verifyChain = yes and CAfile there, \
                                or `ca` here";
 
