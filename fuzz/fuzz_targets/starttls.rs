@@ -1,4 +1,4 @@
-//! What a peer says before TLS, to every machine from both ends: how it is split changes nothing, and it is never ready with a byte unread.
+//! Bytes of a peer before TLS, to every machine from both ends: how they are split changes nothing, and none is ready with a byte unread.
 //!
 //! Input: which protocol, where to split, and the words.
 #![no_main]

@@ -224,7 +224,7 @@ pub(crate) struct KeyProcessWords {
 
 #[derive(Args, Debug)]
 pub(crate) struct StartProgramsWords {
-    /// The number of programs that it is told of
+    /// Number of programs that it receives
     pub(crate) count: usize,
     /// Start the process that starts the programs, and restart it when it ends
     #[arg(long)]

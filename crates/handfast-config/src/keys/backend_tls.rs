@@ -20,7 +20,7 @@ section! {
         example "\"off\"", elsewhere "enabled ssl on";
 
     /// Protocol of the backend before TLS: it is asked for TLS in that protocol. One that does not offer it, or says no, is not used.
-    /// What it said before is not believed, nor passed on: a client that waits for a greeting is greeted by Handfast. With `starttls` for
+    /// Its earlier output is not trusted, nor passed on: a client that waits for a greeting is greeted by Handfast. With `starttls` for
     /// clients, both are the same.
     BACKEND_STARTTLS: StarttlsProtocol = "starttls", StarttlsProtocol,
         absent "the backend speaks TLS from the first byte",

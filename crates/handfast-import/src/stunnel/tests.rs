@@ -257,3 +257,23 @@ fn a_redirect_to_no_port_is_a_refusal() {
     let alone = good(&format!("{WEB}verifyChain = yes\nCAfile = ca.pem\nredirect = 8404\n"));
     assert!(alone.config.contains("failed-to = [\"localhost:8404\"]"), "{}", alone.config);
 }
+
+#[test]
+fn all_backends_of_a_client_receive_the_name_of_the_first() {
+    let client = |connect: &str| good(&format!("[out]\nclient = yes\naccept = 1\n{connect}"));
+    for (connect, name) in [
+        ("connect = a.example:2\n", None),
+        ("connect = a.example:2\nconnect = a.example:3\n", None),
+        ("connect = a.example:2\nconnect = b.example:2\n", Some("a.example")),
+        ("connect = 2\nconnect = b.example:2\n", Some("localhost")),
+        ("connect = a.example:2\nconnect = 10.0.0.1:2\n", Some("a.example")),
+        ("connect = a.example:2\nconnect = b.example:2\nsni = c.example\n", Some("c.example")),
+        ("connect = 10.0.0.1:2\nconnect = 10.0.0.2:2\n", None),
+    ] {
+        let config = client(connect).config;
+        let written = config.lines().find_map(|line| line.strip_prefix("server-name = "));
+        assert_eq!(written, name.map(|name| format!("\"{name}\"")).as_deref(), "{connect}{config}");
+    }
+    let mixed = client("connect = 10.0.0.1:2\nconnect = b.example:2\n");
+    assert!(mixed.notes.iter().any(|note| note.to_string().contains("to all backends")), "{:?}", mixed.notes);
+}

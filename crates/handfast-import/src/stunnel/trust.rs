@@ -1,11 +1,14 @@
 //! Verification of the peer: `verify*`, `check*`, CAfile and lists.
 
+use std::net::IpAddr;
+
 use handfast_tls::Pin;
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject as _;
 
 use super::grammar::Setting;
 use super::translation::{Translation, approximate, refuse};
+use crate::address::Address;
 use crate::draft::Draft;
 use crate::note::{Fate, Notes};
 use crate::toml::list;
@@ -140,8 +143,8 @@ fn clients(translation: &Translation<'_>, asked: Asked<'_>, draft: &mut Draft, n
         }
     }
     if let Some(setting) = given.get("redirect") {
-        match crate::address::Address::parse(&setting.value) {
-            Some(crate::address::Address::Tcp(_, 0)) => {
+        match Address::parse(&setting.value) {
+            Some(Address::Tcp(_, 0)) => {
                 approximate(notes, setting, "nothing can be reached on port 0: such clients are refused");
             }
             Some(address) => draft.of(section).append("failed-to", address.backend("localhost")),
@@ -156,10 +159,33 @@ fn ocsp<'t>(translation: &Translation<'t>) -> Option<&'t Setting> {
     given.get("ocsp").or_else(|| given.get("ocspaia").filter(|setting| setting.is_yes()))
 }
 
+/// Returns the name that stunnel sends to all backends of a service without `sni`, where Handfast would send a different one to each: the host
+/// of the first `connect`.
+fn shared_server_name(translation: &Translation<'_>, notes: &mut Notes) -> Option<String> {
+    let hosts = translation.given.all("connect").filter_map(|setting| {
+        let Address::Tcp(host, _) = Address::parse(&setting.value)? else { return None };
+        Some((setting, host.unwrap_or_else(|| "localhost".into())))
+    });
+    let hosts: Vec<_> = hosts.collect();
+    let (first, name) = hosts.first()?;
+    let is_address = |host: &str| host.parse::<IpAddr>().is_ok();
+    if hosts.iter().all(|(_, host)| host == name || is_address(host) && is_address(name)) {
+        return None;
+    }
+    if is_address(name) {
+        let effect = "stunnel sends this address as the server's name to all backends, and each receives its own name here";
+        approximate(notes, first, effect);
+        return None;
+    }
+    Some(name.clone())
+}
+
 fn backend(translation: &Translation<'_>, asked: Option<Asked<'_>>, draft: &mut Draft, notes: &mut Notes) {
     let (given, section) = (translation.given, "backend-tls");
     if let Some(setting) = given.all("sni").last() {
         draft.put(section, "server-name", if setting.value.is_empty() { "none" } else { &setting.value });
+    } else if let Some(name) = shared_server_name(translation, notes) {
+        draft.put(section, "server-name", name);
     }
     for key in ["crlfile", "crlpath", "checkemail"] {
         if let Some(setting) = given.get(key).filter(|_| asked.is_some()) {

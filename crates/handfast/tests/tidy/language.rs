@@ -1,6 +1,7 @@
-//! Rules about language: words of an old novel, in messages, help and documentation.
+//! Rules about language: hard words in messages, help, documentation and comments; doc comments that begin with a question; names that
+//! say nothing to a reader of the field.
 //!
-//! In: Markdown without code, and texts in the code of products. Out: complaints with the plain word.
+//! In: Markdown without code, and Rust. Out: complaints with the plain word.
 
 use super::{Complaint, SourceFile, check_files, sample};
 
@@ -22,6 +23,15 @@ const PLAIN: [(&str, &str); 16] = [
     ("was told", "received, was notified"),
     ("whoever", "the client that, the process that"),
     ("whom", "the client that, the process that"),
+];
+/// First words of a doc comment, in the place of a verb or a noun.
+const QUESTIONS: [&str; 7] = ["What", "Whether", "How", "Who", "Where", "When", "Why"];
+/// Beginnings of functions' names, for programs that do not speak.
+const VERBS: [&str; 8] = ["ask", "say", "tell", "hear", "look", "told", "said", "heard"];
+/// Names of types and constants that do not say what they hold.
+const NAMES: [&str; 19] = [
+    "Known", "Wanted", "Said", "Heard", "Nobody", "Somebody", "Told", "Asked", "Kept", "Wish", "MOST",
+    "PATIENCE", "LONGEST", "SHORTEST", "ENOUGH", "FEW", "MANY", "AGAIN", "OFTEN",
 ];
 /// Texts with fewer words are names and formats.
 const WORDS: usize = 4;
@@ -74,6 +84,80 @@ fn in_messages(file: &SourceFile) -> Vec<Complaint> {
         }
     }
     complaints
+}
+
+fn in_comments(file: &SourceFile) -> Vec<Complaint> {
+    let mut complaints = Vec::new();
+    let mut is_first = true;
+    for (index, line) in file.text.lines().enumerate() {
+        let line = line.trim_start();
+        let doc = line.strip_prefix("///").or_else(|| line.strip_prefix("//!"));
+        let comment = doc.or_else(|| line.strip_prefix("//"));
+        let question = doc.filter(|_| is_first).and_then(|doc| {
+            let first = doc.split_whitespace().next()?;
+            QUESTIONS.contains(&first).then(|| {
+                format!(
+                    "a doc comment begins with `{first}`; hint: a verb or a noun: Returns …, Timeout for …"
+                )
+            })
+        });
+        let what = question.or_else(|| comment.and_then(|text| hard(&between(text, '`').0.join("x"))));
+        complaints.extend(what.map(|what| Complaint::new(&file.path, index + 1, what)));
+        is_first = doc.is_none();
+    }
+    complaints
+}
+
+/// Returns the name that a line of code defines, with the keyword in front of it.
+fn definition(line: &str) -> Option<(&str, &str)> {
+    let words =
+        line.split(|sign: char| !sign.is_alphanumeric() && sign != '_').filter(|word| !word.is_empty());
+    let words: Vec<&str> = words.collect();
+    let keyword = words
+        .iter()
+        .position(|word| ["fn", "struct", "enum", "trait", "type", "const", "static"].contains(word))?;
+    let is_start = words[..keyword]
+        .iter()
+        .all(|word| ["pub", "crate", "super", "in", "async", "const", "unsafe"].contains(word));
+    let keyword = if words.get(keyword + 1) == Some(&"fn") { keyword + 1 } else { keyword };
+    is_start.then_some((*words.get(keyword)?, *words.get(keyword + 1)?))
+}
+
+fn in_names(file: &SourceFile) -> Vec<Complaint> {
+    let mut complaints = Vec::new();
+    for (index, line) in file.text.lines().enumerate() {
+        let code = line.trim_start();
+        let Some((keyword, name)) = definition(code).filter(|_| !code.starts_with("//")) else { continue };
+        let is_hard = match keyword {
+            "fn" => VERBS.contains(&name.split('_').next().unwrap_or_default()),
+            _ => NAMES.contains(&name),
+        };
+        if is_hard {
+            let what = format!(
+                "`{name}` is no term of the field; hint: its use and object: query_status, MAX_HEADERS"
+            );
+            complaints.push(Complaint::new(&file.path, index + 1, what));
+        }
+    }
+    complaints
+}
+
+#[test]
+fn comments_are_in_plain_words() {
+    check_files(|file| file.is_rust() && !file.path.ends_with("tidy/language.rs"), in_comments);
+}
+
+#[test]
+fn names_are_terms_of_the_field() {
+    check_files(SourceFile::is_rust, in_names);
+}
+
+#[test]
+fn a_hard_comment_or_name_is_seen() {
+    let code = "/// Whether it is.\n/// Second line.\n//! How it is.\n// to whom\n/// Where `whom` is.\n/// Returns it.\n";
+    assert_eq!(in_comments(&sample("a.rs", code)).len(), 3);
+    let code = "pub(crate) async fn ask(a: u8) {}\nfn told_it() {}\nconst MOST: u8 = 1;\nstruct Known;\n// fn ask()\nconst fn asks() {}\nfn task() {}\nlet fn_ask = ask();\n";
+    assert_eq!(in_names(&sample("a.rs", code)).len(), 4);
 }
 
 #[test]

@@ -380,7 +380,7 @@ fn what_this_machine_lacks_is_not_held_against_a_backend() {
     assert!(matches!(group.endpoints()[0].standing.availability(), Availability::Down(_)));
 }
 
-/// In that case the reason says so: it does not say that no backend is configured.
+/// In that case the reason is the failed lookup, not that no backend is configured.
 #[test]
 fn whether_all_are_out_of_use_is_known() {
     let out = |group: &Group, name: &str| {

@@ -170,7 +170,7 @@ impl StreamOut {
         }
     }
 
-    /// Returns the share of the queue that a stream without content of its own may take.
+    /// Returns the share of the queue that a stream without content may take.
     pub(crate) fn share(&self) -> usize {
         self.place.share()
     }

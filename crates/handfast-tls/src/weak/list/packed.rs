@@ -16,7 +16,7 @@ use crate::weak::entries::{Broken, Entries, Entry, MAX_ENTRIES};
 
 pub(super) const MAGIC: &[u8; 16] = b"handfast-weakkey";
 const VERSION: u32 = 1;
-const AGAIN: &str = "pack it again, or copy it again";
+const REPACK_HINT: &str = "pack it again, or copy it again";
 
 pub(super) fn write(entries: &Entries, to: &mut impl Write) -> io::Result<()> {
     to.write_all(MAGIC)?;
@@ -46,10 +46,10 @@ pub(super) fn read(from: &mut impl Read) -> Result<Entries, Broken> {
     }
     let entries = Entries { sha256: sorted(from, count(24))?, blacklist: sorted(from, count(32))? };
     if from.read(&mut [0])? != 0 {
-        return Err(Broken::problem("goes on after its last entry", AGAIN));
+        return Err(Broken::problem("goes on after its last entry", REPACK_HINT));
     }
     if entries.hash() != hash {
-        return Err(Broken::problem("is damaged: its hash does not fit its entries", AGAIN));
+        return Err(Broken::problem("is damaged: its hash does not fit its entries", REPACK_HINT));
     }
     Ok(entries)
 }
@@ -66,7 +66,10 @@ fn sorted(from: &mut impl Read, count: u64) -> Result<Vec<Entry>, Broken> {
         from.read_exact(entries[known..].as_flattened_mut())?;
         let unsorted = (known.max(1)..entries.len()).find(|place| entries[place - 1] >= entries[*place]);
         if let Some(place) = unsorted {
-            return Err(Broken::problem(format!("is damaged: entry {} is out of order", place + 1), AGAIN));
+            return Err(Broken::problem(
+                format!("is damaged: entry {} is out of order", place + 1),
+                REPACK_HINT,
+            ));
         }
     }
     entries.shrink_to_fit();
