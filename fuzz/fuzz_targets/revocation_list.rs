@@ -48,7 +48,7 @@ fn load(files: &Files) -> LoadedAuthorities {
     load_all(&settings, &KnownLists::default(), SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_000))
 }
 
-/// Returns true if there is a rule, with its number of lists.
+/// Returns the number of lists of the rule; `None`: there is no rule.
 fn judge(loaded: &LoadedAuthorities) -> Option<usize> {
     let errors: Vec<_> =
         loaded.findings.iter().filter(|finding| finding.severity == Severity::Error).collect();
