@@ -15,6 +15,8 @@ use handfast_observe::request_record::{
 
 /// Entries that are looked at before other tasks of the thread continue.
 const BATCH: usize = 1_000;
+/// Entries for which a list keeps its memory: single connections, one after the other, must not allocate it each time.
+const MIN_CAPACITY: usize = 64;
 
 /// A connection that has not ended.
 #[derive(Debug)]
@@ -121,7 +123,7 @@ impl<T> List<T> {
         if self.ended * 2 >= self.entries.len() {
             self.entries.retain(|entry| entry.strong_count() > 0);
             self.ended = 0;
-            if self.entries.capacity() > self.entries.len() * 4 {
+            if self.entries.capacity() > (self.entries.len() * 4).max(MIN_CAPACITY) {
                 self.entries.shrink_to(self.entries.len() * 2);
             }
         }
