@@ -50,7 +50,7 @@ pub(crate) fn import(file: &Path, folder: &Path) -> Result<Imported, ImportError
         folder,
         root: &root,
         notes: Notes::default(),
-        said: Vec::new(),
+        noted: Vec::new(),
         lists: 0,
         has_unchecked: false,
     };
@@ -172,7 +172,7 @@ struct Import<'v> {
     root: &'v Value,
     notes: Notes,
     /// Effects that are already noted; each is noted once.
-    said: Vec<&'static str>,
+    noted: Vec<&'static str>,
     /// Lists of users so far.
     lists: usize,
     /// True if a backend of the service has no check.
@@ -190,8 +190,8 @@ impl<'v> Import<'v> {
     }
 
     fn note_once(&mut self, at: &At<'_>, option: &str, effect: &'static str) {
-        if !self.said.contains(&effect) {
-            self.said.push(effect);
+        if !self.noted.contains(&effect) {
+            self.noted.push(effect);
             self.note(at, option, Fate::Approximated, effect);
         }
     }

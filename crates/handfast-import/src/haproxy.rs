@@ -123,7 +123,7 @@ struct Import<'d> {
     /// Names of services.
     names: Vec<String>,
     /// Keys of remarks that are already noted; each is noted once.
-    said: Vec<&'static str>,
+    noted: Vec<&'static str>,
     /// Of the service that is made.
     is_http: bool,
     is_forwarded: bool,
@@ -150,7 +150,7 @@ impl<'d> Import<'d> {
             verifies_servers,
             global,
             names: Vec::new(),
-            said: Vec::new(),
+            noted: Vec::new(),
             is_http: false,
             is_forwarded: false,
             client_time: None,
@@ -169,8 +169,8 @@ impl<'d> Import<'d> {
     /// Notes how conditions differ from the original, once for each kind.
     fn remarks(&mut self, line: &Line, around: &mut Around<'_, 'd>) {
         for (key, effect) in std::mem::take(&mut around.remarks) {
-            if !self.said.contains(&key) {
-                self.said.push(key);
+            if !self.noted.contains(&key) {
+                self.noted.push(key);
                 self.note(line, Fate::Approximated, effect);
             }
         }

@@ -88,7 +88,7 @@ pub(crate) fn no_such_option(name: &str, program: &str, rows: &[Row]) -> String 
 }
 
 /// Bytes of a configuration that is read.
-const MOST_BYTES: u64 = 64 << 20;
+const MAX_CONFIGURATION_BYTES: u64 = 64 << 20;
 
 /// Reads a text file.
 pub(crate) fn read(path: &Path) -> Result<String, ImportError> {
@@ -98,7 +98,7 @@ pub(crate) fn read(path: &Path) -> Result<String, ImportError> {
 /// Reads a file.
 pub(crate) fn read_bytes(path: &Path) -> Result<Vec<u8>, ImportError> {
     let of = |error| ImportError::Read { path: path.to_owned(), error };
-    read_input(path, MOST_BYTES).map(|bytes| bytes.to_vec()).map_err(of)
+    read_input(path, MAX_CONFIGURATION_BYTES).map(|bytes| bytes.to_vec()).map_err(of)
 }
 
 /// The text of a file; a byte order mark at its start is left out.

@@ -29,13 +29,13 @@ const OFFERED: [&str; 4] = ["X25519MLKEM768", "X25519", "secp256r1", "secp384r1"
 
 /// A parsed list: the supported names, and the unknown words.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Known {
+pub(crate) struct ParsedList {
     pub(crate) names: Vec<&'static str>,
     pub(crate) unknown: Vec<String>,
 }
 
-fn taken_apart(text: &str, find: impl Fn(&str) -> Option<&'static str>) -> Known {
-    let mut known = Known { names: Vec::new(), unknown: Vec::new() };
+fn taken_apart(text: &str, find: impl Fn(&str) -> Option<&'static str>) -> ParsedList {
+    let mut known = ParsedList { names: Vec::new(), unknown: Vec::new() };
     for word in text.split([':', ',', ' ']).filter(|word| !word.is_empty()) {
         match find(word) {
             Some(name) if known.names.contains(&name) => {}
@@ -47,7 +47,7 @@ fn taken_apart(text: &str, find: impl Fn(&str) -> Option<&'static str>) -> Known
 }
 
 /// A list for TLS 1.2 and older. Words such as `HIGH` or `!aNULL` are unknown: their meaning depends on the version of OpenSSL.
-pub(crate) fn suites(text: &str) -> Known {
+pub(crate) fn suites(text: &str) -> ParsedList {
     let mut known =
         taken_apart(text, |word| SUITES.iter().find(|(theirs, _)| *theirs == word).map(|(_, ours)| *ours));
     // OpenSSL ignores names of TLS 1.3 in this list, and offers their suites in any case.
@@ -56,12 +56,12 @@ pub(crate) fn suites(text: &str) -> Known {
 }
 
 /// A list of IANA's names, for TLS 1.2.
-pub(crate) fn iana_suites(text: &str) -> Known {
+pub(crate) fn iana_suites(text: &str) -> ParsedList {
     taken_apart(text, |word| SUITES.iter().find(|(_, ours)| *ours == word).map(|(_, ours)| *ours))
 }
 
 /// A list for TLS 1.3.
-pub(crate) fn suites_13(text: &str) -> Known {
+pub(crate) fn suites_13(text: &str) -> ParsedList {
     taken_apart(text, |word| SUITES_13.into_iter().find(|name| *name == word))
 }
 
@@ -90,8 +90,8 @@ pub(crate) fn write_suites(
 
 /// A list of groups, as `SSL_CTX_set1_groups_list(3)` describes it: `?` before one that may be unknown, `*` before one with a key share,
 /// `/` between lists, `-` before one that is removed, and `DEFAULT` for OpenSSL's own list.
-pub(crate) fn groups(text: &str) -> Known {
-    let mut known = Known { names: Vec::new(), unknown: Vec::new() };
+pub(crate) fn groups(text: &str) -> ParsedList {
+    let mut known = ParsedList { names: Vec::new(), unknown: Vec::new() };
     for word in text.split([':', '/', ',', ' ']).filter(|word| !word.is_empty()) {
         let is_optional = word.trim_start_matches('*').starts_with('?');
         let name = word.trim_start_matches(['?', '*', '-']);

@@ -19,7 +19,7 @@ use handfast_observe::metrics::{CacheSnapshot, CacheStatus};
 use handfast_text::units::{counted as counted_as, plain};
 
 /// Between two tries to open a folder.
-const AGAIN: Duration = Duration::from_secs(1);
+const OPEN_RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// A cache that is open.
 pub(crate) struct OpenCache(Cache);
@@ -116,7 +116,7 @@ impl ServiceCache {
             over.iter().for_each(|cache| cache.release());
             // Requests that began before have the others.
             while over.iter().any(|cache| Arc::strong_count(cache) > 1) {
-                std::thread::park_timeout(AGAIN);
+                std::thread::park_timeout(OPEN_RETRY_INTERVAL);
             }
         };
         if let Err(error) = std::thread::Builder::new().name("cache-end".into()).spawn(end) {
@@ -126,7 +126,7 @@ impl ServiceCache {
 
     /// Gives the folder to the process that follows. Requests go past it from now on.
     pub(crate) fn release(&self) {
-        self.place.is_over();
+        self.place.set_over();
         if let Some(cache) = self.place.cache.get() {
             cache.release();
         }
@@ -193,7 +193,7 @@ fn counted(counts: Statistics, empty: CacheSnapshot) -> CacheSnapshot {
 /// Lists or purges objects: the answer for an operator.
 ///
 /// **Errors**: there is no cache that is open. **Cost**: a pass over all keys.
-pub(crate) fn ask(caches: &[Arc<ServiceCache>], act: &CacheAct) -> Result<String, String> {
+pub(crate) fn list_or_purge(caches: &[Arc<ServiceCache>], act: &CacheAct) -> Result<String, String> {
     let open: Vec<_> = caches.iter().filter_map(|cache| cache.get()).collect();
     if open.is_empty() {
         return Err(match caches {
@@ -261,7 +261,7 @@ impl Place {
             }
             let phase = self.phase.lock().unwrap_or_else(PoisonError::into_inner);
             let is_waiting = |phase: &mut Phase| *phase != Phase::Over;
-            let waited = self.changed.wait_timeout_while(phase, AGAIN, is_waiting);
+            let waited = self.changed.wait_timeout_while(phase, OPEN_RETRY_INTERVAL, is_waiting);
             if *waited.unwrap_or_else(PoisonError::into_inner).0 == Phase::Over {
                 return;
             }
@@ -281,7 +281,7 @@ impl Place {
         }
     }
 
-    fn is_over(&self) {
+    fn set_over(&self) {
         *self.phase.lock().unwrap_or_else(PoisonError::into_inner) = Phase::Over;
         self.changed.notify_all();
     }
@@ -290,6 +290,6 @@ impl Place {
 /// The thread that opens it gives up.
 impl Drop for Place {
     fn drop(&mut self) {
-        self.is_over();
+        self.set_over();
     }
 }

@@ -10,7 +10,7 @@ mod connect;
 mod connection;
 mod handshake;
 mod hello;
-mod http;
+mod http_mode;
 mod mysql;
 mod prelude;
 mod proxy_header_in;
@@ -24,7 +24,7 @@ use crate::backends::tls::BackendPrelude;
 use std::rc::Rc;
 
 use crate::path::connection::Connection;
-use crate::path::http::Requests;
+use crate::path::http_mode::Requests;
 use crate::path::relay::Relay;
 use crate::worker::services::{Chosen, Prelude};
 use handfast_config::model::Clients;
@@ -39,7 +39,7 @@ use handfast_observe::reason::CloseReason;
 #[expect(clippy::manual_async_fn, reason = "an async function keeps its argument twice")]
 pub(crate) fn serve<R: Runtime>(mut connection: Connection<R>) -> impl Future<Output = ()> {
     async move {
-        let reason = walk(&mut connection).await;
+        let reason = run_steps(&mut connection).await;
         let received = connection.client.as_ref().map_or(0, Leg::received);
         let reason = proxy_header_in::name_end(&connection.account.record, received, reason);
         close::end(&mut connection, reason).await;
@@ -50,7 +50,7 @@ pub(crate) fn serve<R: Runtime>(mut connection: Connection<R>) -> impl Future<Ou
 ///
 /// The steps to connect need several hundred bytes of state. It is boxed, and freed when the relay begins: an idle connection does not keep
 /// a place for it.
-async fn walk<R: Runtime>(connection: &mut Connection<R>) -> CloseReason {
+async fn run_steps<R: Runtime>(connection: &mut Connection<R>) -> CloseReason {
     let mut carry = match Box::pin(open(connection)).await {
         Ok(carry) => carry,
         Err(reason) => return reason,

@@ -23,7 +23,7 @@ use crate::admission::Admission;
 use crate::admission::admin_token::AdminToken;
 use crate::admission::gate::Gates;
 use crate::admission::permits::{AddressLimit, Pool};
-use crate::backends::group::Turns;
+use crate::backends::group::RotationCounters;
 use crate::backends::slots::Slots;
 use crate::backends::standing::Standings;
 use crate::backends::tunnel::{OwnTargets, ProxyHop};
@@ -92,7 +92,7 @@ pub(crate) struct ServiceState {
     /// The requests that its backends have; the same for every state that has the service.
     pub(crate) slots: Arc<Slots>,
     /// Turns of its backends, on all threads.
-    pub(crate) turns: Turns,
+    pub(crate) turns: RotationCounters,
     /// State of its backends; the same for every state that has the service.
     pub(crate) standings: Arc<Standings>,
     pub(crate) store: Arc<CertificateStore>,
@@ -174,7 +174,7 @@ impl ServiceState {
 
 impl State {
     /// Lists or purges objects of its caches, in another thread.
-    pub(crate) fn ask_caches(
+    pub(crate) fn list_or_purge_caches(
         &self,
         service: Option<&str>,
         act: CacheAct,
@@ -185,7 +185,7 @@ impl State {
             self.services.iter().filter(of_service).filter_map(|service| service.cache.clone()).collect();
         drop(tokio::task::spawn_blocking(move || {
             // The requester might have disconnected.
-            let _ = reply.send(cache::ask(&caches, &act));
+            let _ = reply.send(cache::list_or_purge(&caches, &act));
         }));
     }
 
@@ -206,7 +206,7 @@ impl State {
     }
 
     /// Notifies the key process, if there is one, of the keys in use.
-    pub(crate) fn needs_keys(&self, carried: &CarriedOver) {
+    pub(crate) fn report_needed_keys(&self, carried: &CarriedOver) {
         let Some(keys) = &carried.keys else { return };
         let served = self.certificates().map(|(_, certificate)| certificate);
         let shown = self.services.iter().flat_map(|service| service.backend_tls());

@@ -116,7 +116,7 @@ pub(crate) fn on_engine<F: Future<Output = ()> + 'static>(test: impl FnOnce() ->
 }
 
 /// The lines that this thread logs meanwhile, without their level.
-pub(crate) fn said(action: impl FnOnce()) -> Vec<String> {
+pub(crate) fn logged_lines(action: impl FnOnce()) -> Vec<String> {
     LazyLock::force(&DEAF);
     let (sender, lines) = channel();
     tracing::subscriber::with_default(Lines(Some(sender)), action);
@@ -173,7 +173,7 @@ impl Subscriber for Lines {
 #[test]
 fn a_line_is_heard_whoever_reaches_it_first() {
     let say = || tracing::info!("a client came");
-    let lines = said(|| {
+    let lines = logged_lines(|| {
         let beside = std::thread::Builder::new().name("beside".into()).spawn(say).expect("a thread");
         beside.join().expect("it ends");
         say();

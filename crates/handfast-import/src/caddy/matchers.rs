@@ -8,7 +8,7 @@ const PATH: &str = "the path is compared as clients send it, without decoding";
 
 /// Properties of the service that a matcher depends on.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Known {
+pub(super) struct ServiceFacts {
     pub(super) has_tls: bool,
     pub(super) port: Option<u16>,
     /// True if proxies in front name the client (`trusted_proxies`).
@@ -17,7 +17,7 @@ pub(super) struct Known {
 
 impl<'v> Import<'v> {
     /// The condition of a route: one of its sets, of which everything holds. **Errors**: why there is none.
-    pub(super) fn matches(&mut self, sets: &At<'v>, known: Known) -> Result<Formula, String> {
+    pub(super) fn matches(&mut self, sets: &At<'v>, known: ServiceFacts) -> Result<Formula, String> {
         let sets = sets.items();
         if sets.is_empty() {
             return Ok(Formula::Always(true));
@@ -29,7 +29,7 @@ impl<'v> Import<'v> {
         Ok(Formula::Any(any))
     }
 
-    fn set(&mut self, set: &At<'v>, known: Known) -> Result<Formula, String> {
+    fn set(&mut self, set: &At<'v>, known: ServiceFacts) -> Result<Formula, String> {
         let mut all = Vec::new();
         for (name, at) in set.entries() {
             all.push(self.matcher(name, &at, known).map_err(|what| format!("{name}: {what}"))?);
@@ -37,7 +37,7 @@ impl<'v> Import<'v> {
         Ok(Formula::All(all))
     }
 
-    fn matcher(&mut self, name: &str, at: &At<'v>, known: Known) -> Result<Formula, String> {
+    fn matcher(&mut self, name: &str, at: &At<'v>, known: ServiceFacts) -> Result<Formula, String> {
         match name {
             "host" => hosts(&at.texts()),
             "path" => at

@@ -1,6 +1,6 @@
 //! `reverse_proxy`: backends, TLS towards them, checks and fields.
 
-use super::matchers::Known;
+use super::matchers::ServiceFacts;
 use super::walk::Cell;
 use super::{At, Import, bounded, template};
 use crate::address::Address;
@@ -11,7 +11,7 @@ use crate::toml::{Section, Value, list, table};
 
 impl<'v> Import<'v> {
     /// The authorization server of each request, if the `reverse_proxy` comes from `forward_auth`.
-    pub(super) fn asked(&mut self, handler: &At<'v>) -> Option<Value> {
+    pub(super) fn auth_server(&mut self, handler: &At<'v>) -> Option<Value> {
         let rewrite = handler.get("rewrite");
         if !handler.get("handle_response").is_there() && !rewrite.is_there() {
             return None;
@@ -70,7 +70,7 @@ impl<'v> Import<'v> {
     pub(super) fn request_fields(
         &mut self,
         ops: &At<'v>,
-        known: Known,
+        known: ServiceFacts,
         upstream: Option<&str>,
         changes: &mut Changes,
     ) {
@@ -131,7 +131,7 @@ impl<'v> Import<'v> {
     }
 
     /// `set`, `add` and `delete` of responses.
-    pub(super) fn fields(&mut self, ops: &At<'v>, known: Known, changes: &mut Changes) {
+    pub(super) fn fields(&mut self, ops: &At<'v>, known: ServiceFacts, changes: &mut Changes) {
         for kind in ["set", "add"] {
             for (name, values) in ops.get(kind).entries() {
                 for (at, text) in values.texts().iter().enumerate() {
@@ -152,7 +152,7 @@ impl<'v> Import<'v> {
     pub(super) fn proxied(
         &mut self,
         proxy: &At<'v>,
-        known: Known,
+        known: ServiceFacts,
         cell: &Cell,
         route: &mut Draft,
         service: &mut Draft,
@@ -234,14 +234,15 @@ impl<'v> Import<'v> {
     /// Writes what backends would not work without, and what a service has once: the version of HTTP, the PROXY header and the local address.
     pub(super) fn settle(&mut self, proxies: &[&At<'v>], service: &mut Draft) {
         let Some(first) = proxies.first() else { return };
-        let wanted = essentials(first);
+        let essentials_of_first = essentials(first);
         for (at, (section, key)) in ESSENTIALS.into_iter().enumerate() {
-            if let Some(other) = proxies.iter().find(|other| essentials(other)[at] != wanted[at]) {
+            if let Some(other) = proxies.iter().find(|other| essentials(other)[at] != essentials_of_first[at])
+            {
                 let effect = format!(
                     "{key}: all backends of an address have the same, but others have another one or none: write a service for this site by hand, on another address"
                 );
                 self.note(other, "transport", Fate::Refused, effect);
-            } else if let Some(value) = &wanted[at] {
+            } else if let Some(value) = &essentials_of_first[at] {
                 service.put(section, key, value.as_str());
                 if section == "proxy-protocol" {
                     // A connection with a header is of one client.

@@ -1,6 +1,6 @@
 //! `apps.http.servers`: each becomes a service, by its listeners with and without TLS.
 
-use super::matchers::Known;
+use super::matchers::ServiceFacts;
 use super::tls::Certificates;
 use super::walk::{Cell, End, Walk};
 use super::{At, Import, REDIRECTS, bounded};
@@ -141,7 +141,7 @@ impl<'v> Import<'v> {
                 _ => self.note(&trusted, "source", Fate::Refused, "proxies in front are listed: static"),
             }
         }
-        let known = Known { has_tls, port, trusts: trusted.is_there() };
+        let known = ServiceFacts { has_tls, port, trusts: trusted.is_there() };
         let mut walk = Walk::new(self, known, server.clone(), rest);
         walk.run();
         let cells = walk.cells;
@@ -224,7 +224,7 @@ impl<'v> Import<'v> {
     }
 
     /// The route of a cell, without its hosts.
-    fn route_of(&mut self, cell: &Cell, end: &End<'v>, known: Known, service: &mut Draft) -> Draft {
+    fn route_of(&mut self, cell: &Cell, end: &End<'v>, known: ServiceFacts, service: &mut Draft) -> Draft {
         let mut route = Draft::default();
         if let Some(path) = &cell.conditions.path {
             path.write(&mut route);
@@ -265,8 +265,8 @@ impl<'v> Import<'v> {
                     route.put("", "path", from.as_str());
                     route.put("", "new-path", to.as_str());
                 }
-                if let Some(asks) = &cell.asks {
-                    route.put("", "forward-auth", asks.clone());
+                if let Some(server) = &cell.auth_server {
+                    route.put("", "forward-auth", server.clone());
                 }
                 if let Some(most) = cell.max_body {
                     route.put("", "max-body", format!("{most}B"));

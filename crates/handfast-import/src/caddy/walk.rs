@@ -1,6 +1,6 @@
 //! Routes and their handlers, run for all requests at once.
 
-use super::matchers::Known;
+use super::matchers::ServiceFacts;
 use super::{At, Import, template};
 use crate::cells::{Atom, Changes, Conditions, Formula, PathStart};
 use crate::note::Fate;
@@ -38,7 +38,7 @@ pub(super) struct Cell {
     pub(super) allow: Option<Vec<String>>,
     pub(super) refuse: Vec<String>,
     pub(super) password: Option<Value>,
-    pub(super) asks: Option<Value>,
+    pub(super) auth_server: Option<Value>,
     pub(super) max_body: Option<i64>,
     /// Groups of routes of which one was used.
     pub(super) groups: Vec<String>,
@@ -60,7 +60,7 @@ struct Next<'v> {
 /// The walk through the routes of a service.
 pub(super) struct Walk<'w, 'v> {
     pub(super) import: &'w mut Import<'v>,
-    pub(super) known: Known,
+    pub(super) known: ServiceFacts,
     pub(super) server: At<'v>,
     pub(super) cells: Vec<(Cell, End<'v>)>,
     /// Outcome for requests that no handler answers.
@@ -109,7 +109,12 @@ fn forwards(handlers: &At<'_>) -> bool {
 }
 
 impl<'w, 'v> Walk<'w, 'v> {
-    pub(super) fn new(import: &'w mut Import<'v>, known: Known, server: At<'v>, rest: End<'v>) -> Self {
+    pub(super) fn new(
+        import: &'w mut Import<'v>,
+        known: ServiceFacts,
+        server: At<'v>,
+        rest: End<'v>,
+    ) -> Self {
         Self { import, known, server, cells: Vec::new(), rest, depth: 0, is_stopped: false }
     }
 
@@ -389,16 +394,16 @@ impl<'w, 'v> Walk<'w, 'v> {
                 cell.max_body = handler.get("max_size").number().filter(|size| *size > 0);
                 Some(next)
             }
-            "reverse_proxy" => match self.import.asked(handler) {
-                Some(asks) => {
-                    if cell.asks.is_some() {
+            "reverse_proxy" => match self.import.auth_server(handler) {
+                Some(server) => {
+                    if cell.auth_server.is_some() {
                         return self.refused(handler, name, "a route asks one server");
                     }
-                    cell.asks = Some(asks);
+                    cell.auth_server = Some(server);
                     Some(next)
                 }
                 None => {
-                    if cell.asks.is_some()
+                    if cell.auth_server.is_some()
                         && handler
                             .value
                             .is_some_and(|value| value.to_string().contains("{http.auth.user.id}"))

@@ -135,17 +135,17 @@ mod tests {
 
     #[test]
     fn what_is_out_of_bounds_is_told() {
-        let told = |flags: &str, fate: Fate| {
+        let has_note = |flags: &str, fate: Fate| {
             let notes = imported(flags).notes;
             let found =
                 notes.iter().filter(|note| note.fate == fate).map(ToString::to_string).collect::<Vec<_>>();
             found.join("\n")
         };
-        assert!(told("--timed-reload=1us", Fate::Approximated).contains("100ms is written"));
-        assert!(told("--connect-timeout=2h", Fate::Approximated).contains("30m is written"));
-        assert!(told("--shutdown-timeout=48h", Fate::Approximated).contains("1d is written"));
+        assert!(has_note("--timed-reload=1us", Fate::Approximated).contains("100ms is written"));
+        assert!(has_note("--connect-timeout=2h", Fate::Approximated).contains("30m is written"));
+        assert!(has_note("--shutdown-timeout=48h", Fate::Approximated).contains("1d is written"));
         for wrong in ["--close-timeout=10", "--close-timeout=-1s", "--shutdown-timeout=soon"] {
-            assert!(told(wrong, Fate::Refused).contains("expected a duration such as 10s"), "{wrong}");
+            assert!(has_note(wrong, Fate::Refused).contains("expected a duration such as 10s"), "{wrong}");
         }
     }
 }

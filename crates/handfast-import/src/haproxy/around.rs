@@ -3,13 +3,13 @@
 use std::path::Path;
 
 use super::proxy::Proxy;
-use super::value::Known;
+use super::value::ServiceFacts;
 
 /// Context in which conditions and texts are read.
 #[derive(Clone, Debug)]
 pub(super) struct Around<'i, 'd> {
     pub(super) proxy: Proxy<'d>,
-    pub(super) known: Known,
+    pub(super) known: ServiceFacts,
     pub(super) is_passed_through: bool,
     pub(super) accepts_header: bool,
     pub(super) folder: &'i Path,

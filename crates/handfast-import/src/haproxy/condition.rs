@@ -233,9 +233,9 @@ fn source(test: &Test) -> Read {
 
 fn port(test: &Test, around: &Around<'_, '_>) -> Read {
     let port = around.known.port.ok_or("it listens on several ports: write a frontend for each")?;
-    let wanted: Option<Vec<u16>> = test.patterns.iter().map(|text| text.parse().ok()).collect();
-    let wanted = wanted.filter(|ports| !ports.is_empty()).ok_or("expected numbers of ports")?;
-    Ok(Formula::Always(wanted.contains(&port)))
+    let tested_ports: Option<Vec<u16>> = test.patterns.iter().map(|text| text.parse().ok()).collect();
+    let tested_ports = tested_ports.filter(|ports| !ports.is_empty()).ok_or("expected numbers of ports")?;
+    Ok(Formula::Always(tested_ports.contains(&port)))
 }
 
 /// Names, by the way in which they are compared.

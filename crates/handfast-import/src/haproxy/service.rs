@@ -9,7 +9,7 @@ use super::grammar::Line;
 use super::listen::Bind;
 use super::proxy::Proxy;
 use super::rules::{Action, OfResponses};
-use super::value::{Known, bounded, time};
+use super::value::{ServiceFacts, bounded, time};
 use super::walk::{Cell, End, Walk};
 use crate::address::listeners;
 use crate::cells::{Changes, Formula, add_route, covers};
@@ -18,7 +18,7 @@ use crate::note::Fate;
 use crate::toml::{Value, list, table};
 
 /// Number of the first phase of a backend's rules, after those of its frontend.
-const OF_BACKEND: usize = 10;
+const BACKEND_RULES_START: usize = 10;
 
 impl<'d> Import<'d> {
     /// Adds the services of a frontend or `listen`. `is_refused`: what all services need was refused.
@@ -60,7 +60,7 @@ impl<'d> Import<'d> {
         let ports: Vec<_> = addresses.iter().map(|(_, port)| *port).collect();
         let port =
             ports.first().copied().flatten().filter(|first| ports.iter().all(|port| *port == Some(*first)));
-        let known = Known { has_tls: first.has("ssl"), port };
+        let known = ServiceFacts { has_tls: first.has("ssl"), port };
         let is_passed_through = !known.has_tls && !self.is_http && reads_hello(proxy);
         if known.has_tls {
             self.client_tls(first, &proxy.own(&["ssl-f-use"]), &mut service);
@@ -115,7 +115,7 @@ impl<'d> Import<'d> {
     fn routes(
         &mut self,
         proxy: &Proxy<'d>,
-        known: Known,
+        known: ServiceFacts,
         is_passed_through: bool,
         accepts_header: bool,
         service: &mut Draft,
@@ -165,7 +165,7 @@ impl<'d> Import<'d> {
             let mut around = around(found.clone());
             rules.insert(
                 name.clone(),
-                self.rules(&mut around, OF_BACKEND)
+                self.rules(&mut around, BACKEND_RULES_START)
                     .into_iter()
                     .filter(|rule| !matches!(rule.action, Action::Backend(_)))
                     .collect(),

@@ -237,7 +237,7 @@ impl<'d> Import<'d> {
         if (0..3).any(is_on) {
             self.note(line, Fate::Approximated, "TLS 1.2 is the oldest supported version");
         }
-        let mut read = |text: Option<&String>, find: fn(&str) -> openssl::Known| {
+        let mut read = |text: Option<&String>, find: fn(&str) -> openssl::ParsedList| {
             let known = find(text?);
             if !known.unknown.is_empty() {
                 let effect = format!("left out: {}", known.unknown.join(", "));

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// Properties of the service that a text depends on.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Known {
+pub(super) struct ServiceFacts {
     pub(super) has_tls: bool,
     /// Its port, if it listens on one alone.
     pub(super) port: Option<u16>,
@@ -43,7 +43,7 @@ pub(super) struct Text {
 }
 
 /// A text with `%[…]` and `%ci` as one with variables in braces. **Errors**: what Handfast does not have.
-pub(super) fn template(text: &str, known: Known) -> Result<Text, String> {
+pub(super) fn template(text: &str, known: ServiceFacts) -> Result<Text, String> {
     let mut converted = Text::default();
     let mut rest = text;
     while let Some(at) = rest.find(['%', '{', '}']) {
@@ -95,7 +95,7 @@ fn closing(text: &str) -> Option<usize> {
 }
 
 /// A sample of a request as a text with variables.
-fn sample(text: &str, known: Known) -> Option<Text> {
+fn sample(text: &str, known: ServiceFacts) -> Option<Text> {
     const PORT: &str = "it has no port, where the client's Host has one";
     let same = |text: &str| Some(Text { text: text.into(), remark: None });
     let parts = parts(text);

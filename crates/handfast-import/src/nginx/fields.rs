@@ -4,7 +4,7 @@ use super::Import;
 use super::location::Routes;
 use super::scope::Scope;
 use super::upstream::Target;
-use super::value::{Known, template};
+use super::value::{ServerFacts, template};
 use crate::cells::{is_of_connection, names_client};
 use crate::draft::Draft;
 use crate::note::Fate;
@@ -72,7 +72,7 @@ impl<'d> Import<'d> {
     }
 
     /// `add_header`, `proxy_hide_header`, `expires`.
-    pub(super) fn response_fields(&mut self, scope: &Scope<'d>, route: &mut Draft, known: Known<'_>) {
+    pub(super) fn response_fields(&mut self, scope: &Scope<'d>, route: &mut Draft, known: ServerFacts<'_>) {
         for directive in
             scope.all("proxy_hide_header").into_iter().filter(|hidden| !is_of_connection(hidden.argument(0)))
         {

@@ -7,7 +7,7 @@ use super::listen::Socket;
 use super::pattern;
 use super::scope::{Scope, own};
 use super::upstream::Target;
-use super::value::{Known, template};
+use super::value::{ServerFacts, template};
 use crate::draft::Draft;
 use crate::note::Fate;
 use crate::toml::{list, table};
@@ -15,7 +15,7 @@ use crate::toml::{list, table};
 /// Context in which the routes of a service are made.
 pub(super) struct Routes<'s> {
     pub(super) service: &'s mut Draft,
-    pub(super) known: Known<'s>,
+    pub(super) known: ServerFacts<'s>,
     pub(super) has_tls: bool,
     pub(super) uses_backends: bool,
     pub(super) is_forwarded: bool,
@@ -48,7 +48,7 @@ impl<'d> Import<'d> {
         parts.retain(|(names, _)| !names.is_empty());
         parts.push((Vec::new(), &servers[0]));
         for (hosts, server) in parts {
-            let known = Known {
+            let known = ServerFacts {
                 server_name: own(server.directive.inner(), "server_name")
                     .map_or("", |names| names.argument(0)),
                 port: socket.port,

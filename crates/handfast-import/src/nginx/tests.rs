@@ -261,7 +261,7 @@ fn a_limit_has_the_rate_of_its_zone() {
 
 #[test]
 fn a_query_is_kept() {
-    let known = super::value::Known { server_name: "a", port: None };
+    let known = super::value::ServerFacts { server_name: "a", port: None };
     let template = |text| super::value::template(text, known);
     assert_eq!(template("/new$is_args$args").as_deref(), Ok("/new{query}"));
     assert_eq!(template("/new$is_args$query_string/$host").as_deref(), Ok("/new{query}/{host}"));

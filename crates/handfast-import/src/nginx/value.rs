@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// Properties of the server that a text depends on.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Known<'s> {
+pub(super) struct ServerFacts<'s> {
     /// Its first name.
     pub(super) server_name: &'s str,
     /// Its port, if it listens on one alone.
@@ -12,7 +12,7 @@ pub(super) struct Known<'s> {
 }
 
 /// A text with variables in braces. **Errors**: the variable that Handfast does not have.
-pub(super) fn template(text: &str, known: Known<'_>) -> Result<String, String> {
+pub(super) fn template(text: &str, known: ServerFacts<'_>) -> Result<String, String> {
     let (mut converted, mut rest) = (String::new(), text);
     while let Some(at) = rest.find(['$', '{', '}']) {
         // With the question mark that Handfast's variable has too.
@@ -47,7 +47,7 @@ pub(super) fn template(text: &str, known: Known<'_>) -> Result<String, String> {
     Ok(converted)
 }
 
-fn variable(name: &str, known: Known<'_>) -> Option<String> {
+fn variable(name: &str, known: ServerFacts<'_>) -> Option<String> {
     Some(match name {
         "host" => "{host}".into(),
         "remote_addr" | "proxy_protocol_addr" | "realip_remote_addr" => "{client-address}".into(),

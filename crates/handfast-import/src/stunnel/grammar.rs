@@ -8,7 +8,7 @@ use crate::note::Place;
 use crate::row::Scope;
 
 /// Limit of nested includes.
-const DEEPEST: usize = 8;
+const MAX_INCLUDE_DEPTH: usize = 8;
 
 /// One option.
 #[derive(Clone, Debug)]
@@ -110,8 +110,8 @@ impl Document {
             key => key.to_owned(),
         };
         if key == "include" {
-            if depth == DEEPEST {
-                self.problems.push(format!("{place}: include: more than {DEEPEST} folders deep"));
+            if depth == MAX_INCLUDE_DEPTH {
+                self.problems.push(format!("{place}: include: more than {MAX_INCLUDE_DEPTH} folders deep"));
                 return Ok(());
             }
             return self.take_folder(&folder.join(value), folder, depth + 1);

@@ -68,10 +68,10 @@ fn folders_are_included_in_the_order_of_names() {
 
 #[test]
 fn all_that_is_wrong_is_told_at_once_with_its_line() {
-    let told = problems("aceppt = 443\nnonsense\n[web]\nCAFiel = x\n");
+    let reported = problems("aceppt = 443\nnonsense\n[web]\nCAFiel = x\n");
     for part in [":1: aceppt: stunnel 5 has no such option", "accept", ":2: expected", ":4: CAFiel", "CAfile"]
     {
-        assert!(told.contains(part), "{part}: {told}");
+        assert!(reported.contains(part), "{part}: {reported}");
     }
 }
 
@@ -124,8 +124,8 @@ fn sections_of_one_name_are_services_of_two() {
     ));
     let names: Vec<_> = config.lines().filter(|line| line.starts_with("name = ")).collect();
     assert_eq!(names, ["name = \"web\"", "name = \"web-2\"", "name = \"web-2-2\""], "{config}");
-    let told: Vec<_> = notes.iter().filter(|note| note.effect.contains("another service")).collect();
-    assert_eq!(told.len(), 2, "{notes:?}");
+    let reported: Vec<_> = notes.iter().filter(|note| note.effect.contains("another service")).collect();
+    assert_eq!(reported.len(), 2, "{notes:?}");
 }
 
 #[test]
@@ -148,8 +148,8 @@ fn programs_are_backends_or_clients() {
         "{}",
         imported.config
     );
-    let asks = "[out]\nclient = yes\nconnect = 2\nexec = /bin/sh\nretry = yes\n";
-    let imported = good(asks);
+    let text = "[out]\nclient = yes\nconnect = 2\nexec = /bin/sh\nretry = yes\n";
+    let imported = good(text);
     assert!(
         imported.config.contains("only-client = { program = [\"/bin/sh\"], again = true }"),
         "{}",

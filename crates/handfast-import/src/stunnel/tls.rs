@@ -4,7 +4,7 @@ use super::grammar::Setting;
 use super::translation::{Translation, approximate, leave_out, refuse};
 use crate::draft::Draft;
 use crate::note::Notes;
-use crate::openssl::{self, Known};
+use crate::openssl::{self, ParsedList};
 use crate::toml::list;
 
 /// OpenSSL options that request Handfast's fixed behaviour.
@@ -150,7 +150,7 @@ fn write_lists(
 ) {
     let mut suites: [Option<Vec<&'static str>>; 2] = [None, None];
     for (kind, setting, value) in lists {
-        let Known { names, unknown } = match *kind {
+        let ParsedList { names, unknown } = match *kind {
             "ciphers" => openssl::suites(value),
             "ciphersuites" => openssl::suites_13(value),
             _ => openssl::groups(value),

@@ -15,7 +15,7 @@ use crate::toml::list;
 
 /// The requirements for the peer's certificate.
 #[derive(Clone, Copy, Debug)]
-struct Asked<'t> {
+struct PeerRequirements<'t> {
     /// The option that requires it.
     by: &'t Setting,
     /// It has to be there; a chain to a root; itself in the file.
@@ -25,22 +25,27 @@ struct Asked<'t> {
 }
 
 pub(super) fn peers(translation: &Translation<'_>, draft: &mut Draft, notes: &mut Notes) {
-    let asked = asked(translation, notes);
+    let requirements = peer_requirements(translation, notes);
     if translation.is_client() {
         draft.put("", "client-tls", false);
-        backend(translation, asked, draft, notes);
-    } else if let Some(asked) = asked {
-        clients(translation, asked, draft, notes);
+        backend(translation, requirements, draft, notes);
+    } else if let Some(requirements) = requirements {
+        clients(translation, requirements, draft, notes);
     } else if let Some(setting) = translation.given.get("redirect") {
         refuse(notes, setting, "without verification no client fails: it needs verifyChain or verifyPeer");
     }
 }
 
-fn asked<'t>(translation: &Translation<'t>, notes: &mut Notes) -> Option<Asked<'t>> {
+fn peer_requirements<'t>(translation: &Translation<'t>, notes: &mut Notes) -> Option<PeerRequirements<'t>> {
     let given = translation.given;
     let found = ["verifychain", "verifypeer"].map(|key| given.get(key).filter(|setting| setting.is_yes()));
     if let Some(by) = found[0].or(found[1]) {
-        return Some(Asked { by, required: true, chain: found[0].is_some(), itself: found[1].is_some() });
+        return Some(PeerRequirements {
+            by,
+            required: true,
+            chain: found[0].is_some(),
+            itself: found[1].is_some(),
+        });
     }
     if let Some(by) = given.get("verify") {
         let (required, chain, itself) = match by.value.as_str() {
@@ -54,10 +59,10 @@ fn asked<'t>(translation: &Translation<'t>, notes: &mut Notes) -> Option<Asked<'
                 return None;
             }
         };
-        return Some(Asked { by, required, chain, itself });
+        return Some(PeerRequirements { by, required, chain, itself });
     }
     let by = given.get("requirecert").filter(|setting| setting.is_yes())?;
-    Some(Asked { by, required: true, chain: false, itself: false })
+    Some(PeerRequirements { by, required: true, chain: false, itself: false })
 }
 
 /// The public keys of a file's certificates, as pins.
@@ -94,34 +99,41 @@ const STAPLES_COUNT: &str = "an OCSP response that the backend sends (stapling) 
 const ANY_CERTIFICATE: &str = "as before, any certificate lets a client in, by any issuer: to verify it, set verifyChain = yes and CAfile there, \
                                or `ca` here";
 
-fn clients(translation: &Translation<'_>, asked: Asked<'_>, draft: &mut Draft, notes: &mut Notes) {
+fn clients(
+    translation: &Translation<'_>,
+    requirements: PeerRequirements<'_>,
+    draft: &mut Draft,
+    notes: &mut Notes,
+) {
     let (given, section) = (translation.given, "client-certificates");
-    draft.put(section, "mode", if asked.required { "require" } else { "request" });
-    match (given.get("cafile"), asked) {
-        (_, Asked { chain: false, itself: false, by, .. }) => {
+    draft.put(section, "mode", if requirements.required { "require" } else { "request" });
+    match (given.get("cafile"), requirements) {
+        (_, PeerRequirements { chain: false, itself: false, by, .. }) => {
             draft.put(section, "verify", "insecure-anything");
             notes.add(&by.place, &by.name, Fate::Same, ANY_CERTIFICATE);
         }
         (None, _) => {
-            refuse(notes, asked.by, "the trusted authorities are missing: it needs CAfile");
+            refuse(notes, requirements.by, "the trusted authorities are missing: it needs CAfile");
             return;
         }
-        (Some(file), Asked { chain: false, .. }) => draft.put(section, "pinned", translation.path(file)),
+        (Some(file), PeerRequirements { chain: false, .. }) => {
+            draft.put(section, "pinned", translation.path(file))
+        }
         (Some(file), _) => draft.put(section, "ca", translation.path(file)),
     }
     let words =
         [("checkhost", "insecure-dns-or-cn"), ("checkip", "ip"), ("checkemail", "insecure-email-or-subject")];
     for (key, word) in words {
         // Where nothing is verified, stunnel compares no name either.
-        for setting in given.all(key).filter(|_| asked.chain || asked.itself) {
+        for setting in given.all(key).filter(|_| requirements.chain || requirements.itself) {
             draft.of(section).append("allow", format!("{word}:{}", setting.value));
         }
     }
-    if let (true, true, Some(file)) = (asked.itself, asked.chain, given.get("cafile")) {
+    if let (true, true, Some(file)) = (requirements.itself, requirements.chain, given.get("cafile")) {
         if draft.of(section).has("allow") {
             refuse(
                 notes,
-                asked.by,
+                requirements.by,
                 "a name and a certificate cannot both be required: either of them admits a client",
             );
         }
@@ -134,7 +146,7 @@ fn clients(translation: &Translation<'_>, asked: Asked<'_>, draft: &mut Draft, n
     }
     for key in ["crlfile", "crlpath"] {
         if let Some(setting) = given.get(key) {
-            if !asked.chain {
+            if !requirements.chain {
                 refuse(notes, setting, "a certificate that is pinned is revoked by taking it out of CAfile");
                 continue;
             }
@@ -180,7 +192,12 @@ fn shared_server_name(translation: &Translation<'_>, notes: &mut Notes) -> Optio
     Some(name.clone())
 }
 
-fn backend(translation: &Translation<'_>, asked: Option<Asked<'_>>, draft: &mut Draft, notes: &mut Notes) {
+fn backend(
+    translation: &Translation<'_>,
+    requirements: Option<PeerRequirements<'_>>,
+    draft: &mut Draft,
+    notes: &mut Notes,
+) {
     let (given, section) = (translation.given, "backend-tls");
     if let Some(setting) = given.all("sni").last() {
         draft.put(section, "server-name", if setting.value.is_empty() { "none" } else { &setting.value });
@@ -188,11 +205,11 @@ fn backend(translation: &Translation<'_>, asked: Option<Asked<'_>>, draft: &mut 
         draft.put(section, "server-name", name);
     }
     for key in ["crlfile", "crlpath", "checkemail"] {
-        if let Some(setting) = given.get(key).filter(|_| asked.is_some()) {
+        if let Some(setting) = given.get(key).filter(|_| requirements.is_some()) {
             refuse(notes, setting, "of backends this is not checked");
         }
     }
-    let Some(asked) = asked.filter(|asked| asked.required) else {
+    let Some(requirements) = requirements.filter(|requirements| requirements.required) else {
         draft.put(section, "verify", "insecure-nothing");
         let effect = "as before, nothing is verified: an attacker on the network path can read and change everything. \
                       To verify, set verifyChain = yes, CAfile and checkHost there, or remove verify from backend-tls here";
@@ -206,17 +223,17 @@ fn backend(translation: &Translation<'_>, asked: Option<Asked<'_>>, draft: &mut 
         [_, second, ..] => refuse(notes, second, "one name is checked, not one of several"),
     }
     let file = given.get("cafile");
-    if let (true, Some(file)) = (asked.itself, file) {
+    if let (true, Some(file)) = (requirements.itself, file) {
         draft.put(section, "pins", list(pins(translation, file, notes)));
     }
-    match (asked.chain, file) {
+    match (requirements.chain, file) {
         (true, Some(file)) => draft.put(section, "ca", translation.path(file)),
         (_, None) if given.get("capath").is_none() => {
-            refuse(notes, asked.by, "the trusted authorities are missing: it needs CAfile");
+            refuse(notes, requirements.by, "the trusted authorities are missing: it needs CAfile");
         }
         _ => {}
     }
-    match (ocsp(translation), asked.chain) {
+    match (ocsp(translation), requirements.chain) {
         (Some(setting), false) => {
             refuse(notes, setting, "a pinned key is revoked by taking it out of CAfile")
         }
@@ -228,10 +245,10 @@ fn backend(translation: &Translation<'_>, asked: Option<Asked<'_>>, draft: &mut 
         }
         (None, true) => {
             draft.put(section, "revocation", "stapled");
-            notes.add(&asked.by.place, &asked.by.name, Fate::Same, STAPLES_COUNT);
+            notes.add(&requirements.by.place, &requirements.by.name, Fate::Same, STAPLES_COUNT);
         }
     }
-    match (asked.chain, names.is_empty()) {
+    match (requirements.chain, names.is_empty()) {
         (false, _) => draft.put(section, "verify", "pins"),
         (true, false) => {
             // An address is never compared with a common name, unless it is given as a host. Public CAs, of which the machine's list
@@ -243,7 +260,7 @@ fn backend(translation: &Translation<'_>, asked: Option<Asked<'_>>, draft: &mut 
         (true, true) => {
             draft.put(section, "verify", "insecure-any-name");
             let effect = "as before, a certificate for any name is accepted: to check the name, set checkHost there, or name here";
-            notes.add(&asked.by.place, &asked.by.name, Fate::Same, effect);
+            notes.add(&requirements.by.place, &requirements.by.name, Fate::Same, effect);
         }
     }
 }

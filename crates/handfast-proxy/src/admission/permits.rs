@@ -32,9 +32,9 @@ impl Pool {
 
     /// Takes up to a handful; returns the number.
     fn take(&self) -> usize {
-        let wanted = |taken: usize| self.handful.min(self.limit.saturating_sub(taken));
-        let take = |taken| (wanted(taken) > 0).then(|| taken + wanted(taken));
-        self.taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).map_or(0, wanted)
+        let available = |taken: usize| self.handful.min(self.limit.saturating_sub(taken));
+        let take = |taken| (available(taken) > 0).then(|| taken + available(taken));
+        self.taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).map_or(0, available)
     }
 
     fn give_back(&self, permits: usize) {

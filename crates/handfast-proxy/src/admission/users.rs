@@ -16,13 +16,13 @@ use handfast_tls::keyed_hash::{Digest, HashKey};
 /// Bytes of a file: 10,000 users.
 pub(crate) const FILE_LIMIT: u64 = 1 << 20;
 /// Problems of one file that are reported.
-const MOST_PROBLEMS: usize = 20;
+const MAX_PROBLEMS: usize = 20;
 /// Of bcrypt: 2^15 rounds take two to three seconds.
-const MOST_COST: u32 = 15;
+const MAX_BCRYPT_COST: u32 = 15;
 /// Of Argon2, in KiB: each of two threads may need this memory at once.
-const MOST_MEMORY: u32 = 256 * 1024;
+const MAX_ARGON2_KIB: u32 = 256 * 1024;
 /// Passes of Argon2 over its memory.
-const MOST_PASSES: u32 = 16;
+const MAX_ARGON2_PASSES: u32 = 16;
 
 /// Different costs in one file: a wrong password is verified once by each of them.
 const MAX_COSTS: usize = 16;
@@ -90,7 +90,7 @@ impl Users {
                 }
                 Err((what, hint)) => problems.push(Problem { line: index + 1, what, hint }),
             }
-            if problems.len() == MOST_PROBLEMS {
+            if problems.len() == MAX_PROBLEMS {
                 break;
             }
         }
@@ -218,7 +218,7 @@ fn check_bcrypt(hash: &str) -> Result<(), (&'static str, &'static str)> {
     let is_whole = hash.len() == 60 && hash.as_bytes()[6] == b'$';
     let cost = hash.get(4..6).and_then(|cost| cost.parse::<u32>().ok());
     match cost.filter(|_| is_whole) {
-        Some(4..=MOST_COST) if hash.parse::<bcrypt::HashParts>().is_ok() => Ok(()),
+        Some(4..=MAX_BCRYPT_COST) if hash.parse::<bcrypt::HashParts>().is_ok() => Ok(()),
         Some(16..) => {
             Err(("a check by this cost of bcrypt takes seconds; the most is 15", "use `htpasswd -B -C 12`"))
         }
@@ -233,7 +233,7 @@ fn check_argon2(hash: &str) -> Result<(), (&'static str, &'static str)> {
     if parsed.hash.is_none() || parsed.salt.is_none() {
         return Err(broken);
     }
-    if params.m_cost() > MOST_MEMORY || params.t_cost() > MOST_PASSES {
+    if params.m_cost() > MAX_ARGON2_KIB || params.t_cost() > MAX_ARGON2_PASSES {
         let hint = "make it again with m=65536, t=3";
         return Err(("a check by these parameters of Argon2 needs more than 256 MiB, or 16 passes", hint));
     }

@@ -27,9 +27,9 @@ const THREADS: usize = 2;
 /// Passwords that wait, at most. Behind more of them the last one would wait for longer than a client does.
 const QUEUE: usize = 64;
 /// Time for which a right password is remembered.
-const REMEMBERED: Duration = Duration::from_secs(300);
+const PASSWORD_LIFETIME: Duration = Duration::from_secs(300);
 /// Passwords that are remembered in each place.
-const MOST_REMEMBERED: usize = 4096;
+const MAX_REMEMBERED_PASSWORDS: usize = 4096;
 /// Less than that of workers (setpriority(2)).
 const NICE: i32 = 10;
 
@@ -44,13 +44,13 @@ impl Remembered {
 
     /// From now on, for a while. In a full table all is forgotten that is too old, and if nothing is, all.
     pub(crate) fn add(&mut self, digest: Digest, now: Moment) {
-        if self.0.len() >= MOST_REMEMBERED {
+        if self.0.len() >= MAX_REMEMBERED_PASSWORDS {
             self.0.retain(|_, until| now < *until);
         }
-        if self.0.len() >= MOST_REMEMBERED {
+        if self.0.len() >= MAX_REMEMBERED_PASSWORDS {
             self.0.clear();
         }
-        self.0.insert(digest, now + REMEMBERED);
+        self.0.insert(digest, now + PASSWORD_LIFETIME);
     }
 }
 
@@ -239,11 +239,11 @@ mod tests {
             digest[..8].copy_from_slice(&number.to_be_bytes());
             digest
         };
-        for number in 0..MOST_REMEMBERED {
+        for number in 0..MAX_REMEMBERED_PASSWORDS {
             remembered.add(digest(number), now);
         }
-        assert!(remembered.has(&digest(0), now) && !remembered.has(&digest(0), now + REMEMBERED));
-        remembered.add(digest(MOST_REMEMBERED), now + REMEMBERED);
+        assert!(remembered.has(&digest(0), now) && !remembered.has(&digest(0), now + PASSWORD_LIFETIME));
+        remembered.add(digest(MAX_REMEMBERED_PASSWORDS), now + PASSWORD_LIFETIME);
         assert_eq!(remembered.0.len(), 1);
     }
 }

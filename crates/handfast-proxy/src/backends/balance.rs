@@ -32,7 +32,7 @@ impl Member {
     }
 
     /// Goes on where a member of the same backend was.
-    pub(super) fn follows(&self, before: &Self) {
+    pub(super) fn continue_from(&self, before: &Self) {
         self.credit.set(before.credit.get());
     }
 

@@ -28,10 +28,10 @@ mod verdict;
 pub(crate) const SLOTS: u32 = 64;
 
 /// New checks begin at random times within this period.
-const BEGIN: Duration = Duration::from_secs(1);
+const START_JITTER: Duration = Duration::from_secs(1);
 
 /// Orders that may wait; a newer one takes the place of an older one.
-const MOST_ORDERS: usize = 4;
+const MAX_WAITING_ORDERS: usize = 4;
 
 #[derive(Clone, Debug)]
 pub(crate) struct CheckPlan {
@@ -75,9 +75,9 @@ pub(crate) struct Checks {
 
 impl Checks {
     /// Checks these from now on, and no others. A check that stays goes on as it was.
-    pub(crate) fn follow(&mut self, wanted: Vec<CheckPlan>) {
+    pub(crate) fn follow(&mut self, plans: Vec<CheckPlan>) {
         let orders = match &self.orders {
-            None if wanted.is_empty() => return,
+            None if plans.is_empty() => return,
             None => match start() {
                 Ok(orders) => self.orders.insert(orders),
                 Err(error) => {
@@ -90,14 +90,14 @@ impl Checks {
             Some(orders) => orders,
         };
         // Each takes the place of the one before: there is always room.
-        if orders.send_instead(wanted, |_| true).is_err() {
+        if orders.send_instead(plans, |_| true).is_err() {
             tracing::error!("checks of backends: their thread takes no orders");
         }
     }
 }
 
 fn start() -> std::io::Result<Sender<Vec<CheckPlan>>> {
-    let (orders, letterbox) = mailbox(MOST_ORDERS)?;
+    let (orders, letterbox) = mailbox(MAX_WAITING_ORDERS)?;
     std::thread::Builder::new().name("checks".to_owned()).spawn(move || {
         handfast_tls::warm_up();
         sandbox::confine_this_thread();
@@ -186,7 +186,7 @@ impl Watch {
         let Check { interval, rise, fall, .. } = *plan.check;
         // Each backend has its own turns: every source is used, also if several backends are checked in step.
         let sources = Cell::new(0);
-        self.wait(engine::now() + queue.random(interval.min(BEGIN))).await;
+        self.wait(engine::now() + queue.random(interval.min(START_JITTER))).await;
         while !self.is_stopped.get() {
             let begun = engine::now();
             // A backend that an operator has switched off is not checked.

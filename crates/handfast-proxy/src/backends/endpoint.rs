@@ -170,7 +170,7 @@ impl InUse {
     }
 
     /// It can serve.
-    pub(crate) fn is_good(&self) {
+    pub(crate) fn record_connected(&self) {
         self.endpoint().standing.connected();
     }
 

@@ -22,9 +22,9 @@ use handfast_observe::metrics::BackendMetrics;
 /// Turns of the groups of one service, by their backends: all threads have one order.
 #[expect(clippy::disallowed_types, reason = "a thread takes it when it is given a state")]
 #[derive(Debug, Default)]
-pub(crate) struct Turns(Mutex<HashMap<usize, Arc<AtomicUsize>>>);
+pub(crate) struct RotationCounters(Mutex<HashMap<usize, Arc<AtomicUsize>>>);
 
-impl Turns {
+impl RotationCounters {
     pub(crate) fn of(&self, backends: &Arc<[Backend]>) -> Arc<AtomicUsize> {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(known.entry(backends.as_ptr() as usize).or_default())
@@ -74,7 +74,7 @@ impl Group {
         let members = self.members.borrow();
         for member in members.iter() {
             let is_same = |before: &&Member| Rc::ptr_eq(&before.endpoint, &member.endpoint);
-            before.iter().find(is_same).into_iter().for_each(|before| member.follows(before));
+            before.iter().find(is_same).into_iter().for_each(|before| member.continue_from(before));
         }
         let alike = |backup| {
             let mut weights =

@@ -34,7 +34,7 @@ const ADDRESSES: usize = 256;
 /// Timeout for all lookups of a trial. The second nameserver receives the query after 5 s without an answer of the first.
 const TRIAL_TIMEOUT: Duration = Duration::from_secs(8);
 /// Names of a trial that are listed one by one.
-const MOST_LISTED: usize = 20;
+const MAX_LISTED_NAMES: usize = 20;
 
 /// A name and port as written.
 type NameKey = (String, u16);
@@ -48,7 +48,7 @@ struct LookupSchedule {
 
 /// The outcome of one lookup.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct LookupOutcome {
     name: NameKey,
     outcome: Result<Vec<SocketAddr>, Unresolved>,
     /// Time until the next lookup.
@@ -85,12 +85,12 @@ impl Drop for Name {
 pub(crate) struct Names {
     files: Rc<RefCell<SystemFiles>>,
     names: BTreeMap<NameKey, Name>,
-    answers: Sender<Answer>,
+    answers: Sender<LookupOutcome>,
 }
 
 impl Names {
     /// Looks up no name yet. Answers come through `answers` and are to be given to [`Names::take`].
-    pub(crate) fn new(answers: Sender<Answer>) -> Self {
+    pub(crate) fn new(answers: Sender<LookupOutcome>) -> Self {
         Self { files: Rc::default(), names: BTreeMap::new(), answers }
     }
 
@@ -136,8 +136,8 @@ impl Names {
     }
 
     /// Takes an answer; `Some` when the table has changed.
-    pub(crate) fn take(&mut self, answer: Answer) -> Option<Addresses> {
-        let Answer { name: key, outcome, again } = answer;
+    pub(crate) fn take(&mut self, answer: LookupOutcome) -> Option<Addresses> {
+        let LookupOutcome { name: key, outcome, again } = answer;
         // An answer that was on its way when a reload let go of the name.
         let name = self.names.get_mut(&key)?;
         let report = &mut name.report;
@@ -200,7 +200,7 @@ fn list(addresses: &[SocketAddr]) -> String {
 }
 
 /// The names that are looked up to dial these targets. Behind a proxy, only the proxy's own name is.
-pub(crate) fn looked_up<'a>(
+pub(crate) fn names_to_resolve<'a>(
     targets: impl Iterator<Item = &'a Target>,
     through: Option<&'a ConnectThrough>,
 ) -> impl Iterator<Item = (&'a String, u16)> {
@@ -217,7 +217,7 @@ fn schedules(config: &Config) -> BTreeMap<NameKey, LookupSchedule> {
     for service in &config.services {
         let sets = service.backend_sets();
         let targets = sets.iter().flat_map(|set| set.backends.iter()).map(|backend| &backend.target);
-        for (name, port) in looked_up(targets, service.connect_through.as_ref()) {
+        for (name, port) in names_to_resolve(targets, service.connect_through.as_ref()) {
             let interval = service.limits.resolve;
             let schedule = schedules.entry((name.clone(), port));
             let schedule = schedule.or_insert_with(|| LookupSchedule { interval, services: Vec::new() });
@@ -234,7 +234,7 @@ async fn resolve_repeatedly(
     files: Rc<RefCell<SystemFiles>>,
     name: NameKey,
     interval: Duration,
-    answers: Sender<Answer>,
+    answers: Sender<LookupOutcome>,
 ) {
     let mut retry = RETRY.0;
     loop {
@@ -254,7 +254,7 @@ async fn resolve_repeatedly(
         };
         retry = next_retry;
         let outcome = outcome.map(|(addresses, _)| addresses);
-        if answers.send(Answer { name: name.clone(), outcome, again }).await.is_err() {
+        if answers.send(LookupOutcome { name: name.clone(), outcome, again }).await.is_err() {
             return;
         }
         sleep(again).await;
@@ -295,11 +295,11 @@ pub(crate) fn unresolvable(config: &Config) -> Vec<String> {
     }
     // A thread, since the caller may be in a runtime already.
     let thread = std::thread::Builder::new().name("names".to_owned());
-    let asked = std::thread::scope(|scope| {
-        let spawned = thread.spawn_scoped(scope, || ask_all(names.keys().cloned()));
+    let resolution = std::thread::scope(|scope| {
+        let spawned = thread.spawn_scoped(scope, || resolve_all(names.keys().cloned()));
         spawned.map(|asking| asking.join().unwrap_or_default())
     });
-    let outcomes = match asked {
+    let outcomes = match resolution {
         Ok(outcomes) => outcomes,
         Err(error) => return vec![format!("resolve the names of backends: start a thread: {error}")],
     };
@@ -308,8 +308,8 @@ pub(crate) fn unresolvable(config: &Config) -> Vec<String> {
         Some(format!("resolve {} (service {}): {problem}", name.0, services.join(", ")))
     });
     let mut listed: Vec<String> = lines.collect();
-    let more = listed.len().saturating_sub(MOST_LISTED);
-    listed.truncate(MOST_LISTED);
+    let more = listed.len().saturating_sub(MAX_LISTED_NAMES);
+    listed.truncate(MAX_LISTED_NAMES);
     if more > 0 {
         listed.push(format!("{more} more names of backends cannot be resolved"));
     }
@@ -320,7 +320,7 @@ pub(crate) fn unresolvable(config: &Config) -> Vec<String> {
 }
 
 /// Looks each name up; those without an address, and why.
-fn ask_all(names: impl Iterator<Item = NameKey>) -> Vec<(NameKey, Unresolved)> {
+fn resolve_all(names: impl Iterator<Item = NameKey>) -> Vec<(NameKey, Unresolved)> {
     let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else {
         return Vec::new();
     };
@@ -375,7 +375,7 @@ mod tests {
             answers,
         };
         let answer = |names: &mut Names, of: &str, outcome| {
-            names.take(Answer { name: name(of), outcome, again: RETRY.0 });
+            names.take(LookupOutcome { name: name(of), outcome, again: RETRY.0 });
         };
         let (both, only_a): (&[String], &[String]) = (&["a".into(), "b".into()], &["a".into()]);
         assert_eq!(names.needed(&[], false), ["a.example:80", "b.example:80"], "no outcome yet");
@@ -402,7 +402,7 @@ mod tests {
             Names { files: Rc::default(), names: BTreeMap::from([(name.clone(), Name::default())]), answers };
         assert_eq!(names.waiting_for(), ["db.example:5432"]);
         let address = SocketAddr::from(([10, 0, 0, 9], 5_432));
-        let answer = |outcome| Answer { name: name.clone(), outcome, again: RETRY.0 };
+        let answer = |outcome| LookupOutcome { name: name.clone(), outcome, again: RETRY.0 };
         assert!(names.take(answer(Ok(vec![address]))).is_some());
         assert!(names.take(answer(Err(Unresolved::NoSuchName))).is_none(), "the table stays as it was");
         assert!(names.waiting_for().is_empty() && names.unresolved().is_empty());
@@ -413,7 +413,8 @@ mod tests {
         assert!(names.take(answer(Ok(vec![address]))).is_none(), "nothing has changed");
         let seen = &names.snapshots()[0];
         assert!(seen.problem.is_none() && seen.failing_since.is_none(), "{seen:?}");
-        let gone = Answer { name: ("gone.example".into(), 80), outcome: Ok(vec![address]), again: RETRY.0 };
+        let gone =
+            LookupOutcome { name: ("gone.example".into(), 80), outcome: Ok(vec![address]), again: RETRY.0 };
         assert!(names.take(gone).is_none(), "a name that a reload let go of");
     }
 

@@ -154,7 +154,7 @@ mod tests {
     }
 
     const CONNECT: &str = "CONNECT db.example:5432 HTTP/1.1\r\nHost: db.example:5432\r\n\r\n";
-    const STANDS: &[u8] = b"HTTP/1.1 200 OK\r\n\r\n";
+    const ESTABLISHED: &[u8] = b"HTTP/1.1 200 OK\r\n\r\n";
 
     #[test]
     fn with_nothing_to_say_it_is_over_at_once_and_says_the_header() {
@@ -171,9 +171,9 @@ mod tests {
         let mut opening = Opening::new(tunnel(), b"PROXY UNKNOWN\r\n".to_vec(), Some(client));
         assert_eq!(opening.begin(), CONNECT.as_bytes());
         let mut words = Vec::new();
-        opening.take(&STANDS[..9], &mut words).expect("so far");
+        opening.take(&ESTABLISHED[..9], &mut words).expect("so far");
         assert_eq!((words.as_slice(), opening.is_over()), (&b""[..], false));
-        opening.take(&STANDS[9..], &mut words).expect("it stands");
+        opening.take(&ESTABLISHED[9..], &mut words).expect("it stands");
         assert_eq!(words, [b"PROXY UNKNOWN\r\n".as_slice(), &[0, 0, 0, 8, 4, 210, 22, 47]].concat());
         assert!(!opening.is_over());
         opening.take(b"S", &mut Vec::new()).expect("a yes");
@@ -183,7 +183,7 @@ mod tests {
 
     #[test]
     fn a_greeting_that_came_with_the_tunnel_is_heard() {
-        let spoken = [STANDS, b"220 mx.example ESMTP\r\n"].concat();
+        let spoken = [ESTABLISHED, b"220 mx.example ESMTP\r\n"].concat();
         let mut words = Vec::new();
         let mut opening = Opening::new(tunnel(), Vec::new(), Some(Client::new(Protocol::Smtp, "a.example")));
         opening.take(&spoken, &mut words).expect("so far");

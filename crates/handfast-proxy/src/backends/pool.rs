@@ -72,7 +72,7 @@ pub(crate) struct Bounds {
 }
 
 #[derive(Debug)]
-struct Kept {
+struct IdleConnection {
     connection: Box<dyn Connection>,
     /// Time at which it is closed.
     until: Moment,
@@ -84,7 +84,7 @@ type ByIdentity<T> = BTreeMap<Key, (Identity, Vec<T>)>;
 /// The connections of one thread.
 #[derive(Debug, Default)]
 pub(crate) struct Pool {
-    kept: RefCell<ByIdentity<Kept>>,
+    kept: RefCell<ByIdentity<IdleConnection>>,
     shared: RefCell<ByIdentity<Rc<dyn SharedConnection>>>,
     /// The task of [`Pool::wait_until_used`], while it waits.
     sleeper: Cell<Option<TaskHandle>>,
@@ -107,7 +107,7 @@ impl Pool {
             return connection.close(scratch);
         }
         connection.release();
-        list.push(Kept { connection, until: now + bounds.idle });
+        list.push(IdleConnection { connection, until: now + bounds.idle });
         if let Some(task) = self.sleeper.take() {
             task.wake();
         }
@@ -122,7 +122,7 @@ impl Pool {
     ) -> Option<Box<T>> {
         let mut kept = self.kept.borrow_mut();
         let (_, list) = kept.get_mut(&identity.key())?;
-        while let Some(Kept { mut connection, until }) = list.pop() {
+        while let Some(IdleConnection { mut connection, until }) = list.pop() {
             if until > now && connection.is_idle(scratch) {
                 return connection.into_any().downcast().ok();
             }
@@ -194,7 +194,7 @@ impl Pool {
     fn retain(
         &self,
         scratch: &mut Scratch,
-        mut is_kept: impl FnMut(&Identity, &mut Kept, &mut Scratch) -> bool,
+        mut is_kept: impl FnMut(&Identity, &mut IdleConnection, &mut Scratch) -> bool,
     ) {
         let mut all = self.kept.borrow_mut();
         for (identity, list) in all.values_mut() {

@@ -120,8 +120,8 @@ impl Slots {
 
     fn release(&self, name: &str) {
         let mut state = self.lock();
-        let wants = |waiter: &Waiter| waiter.names.iter().any(|wanted| **wanted == *name);
-        if let Some(place) = state.waiting.iter().position(wants)
+        let awaits_name = |waiter: &Waiter| waiter.names.iter().any(|awaited| **awaited == *name);
+        if let Some(place) = state.waiting.iter().position(awaits_name)
             && let Some(waiter) = state.waiting.remove(place)
         {
             state.granted.insert(waiter.number, name.into());

@@ -29,7 +29,7 @@ mod table;
 
 use exclusion::Exclusion;
 use handfast_config::model::Share;
-use ratio::{Counted, LEAST, Ratio, WINDOW};
+use ratio::{Counted, MIN_REQUESTS, Ratio, WINDOW};
 pub(crate) use table::Standings;
 pub(crate) use transfer::TransferredStanding;
 
@@ -199,7 +199,7 @@ impl Standing {
     ) -> Option<MarkedDown> {
         let counted = self.ratio.count(now, failure.is_some());
         let cause = failure?;
-        let is_too_many = counted.all >= LEAST && share.is_exceeded_by(counted.failed, counted.all);
+        let is_too_many = counted.all >= MIN_REQUESTS && share.is_exceeded_by(counted.failed, counted.all);
         let until = (now + policy.pause).nanos().clamp(1, OUT - 1);
         if !is_too_many || !self.replace(UP, until) {
             return None;

@@ -27,7 +27,7 @@ use handfast_net::host_name::host_name;
 
 /// Time for which sessions are resumed before the backend has to show its certificate again. A resumed session checks none, and brings a
 /// new ticket each time: without this limit an expired or replaced certificate would never be noticed.
-const CHECKED_AGAIN: Duration = Duration::from_secs(3_600);
+const MAX_SESSION_AGE: Duration = Duration::from_secs(3_600);
 
 /// Dialogue with a backend before TLS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -137,7 +137,7 @@ impl BackendTlsClient {
 
 /// Returns true if sessions of a client made at `at` are still resumed.
 fn is_good(at: Moment, now: Moment) -> bool {
-    now.since(at) < CHECKED_AGAIN
+    now.since(at) < MAX_SESSION_AGE
 }
 
 /// The client that asks the backend written as `host` for TLS; `None`: TLS begins with the first byte.

@@ -16,7 +16,7 @@ use crate::backends::standing::Availability;
 const POLL_INTERVALS: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(100));
 
 /// Detail of the failure that connections waiting for a failed trial report.
-pub(crate) const FOUND_OUT: &str = "another connection that tried it at this time found that out";
+pub(crate) const FAILED_TRIAL_DETAIL: &str = "another connection that tried it at this time found that out";
 
 /// Reason why the backend must not be picked again after the wait.
 pub(crate) enum TrialEnd {

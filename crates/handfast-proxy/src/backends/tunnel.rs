@@ -16,7 +16,7 @@ use handfast_config::model::{Address, ConnectThrough, Target, TunnelKind};
 use handfast_process::privileges::ServiceUser;
 
 /// Longest password with its line end; SOCKS5 has room for 255 bytes.
-const MOST_PASSWORD: u64 = 1_024;
+const MAX_PASSWORD_BYTES: u64 = 1_024;
 
 /// The destination to request from a proxy on the way. A name is sent as it is: the proxy may resolve it where this machine cannot.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -109,7 +109,7 @@ fn direct(target: &Target, own: &OwnTargets, addresses: &Addresses) -> Vec<DialA
 
 /// The content of a file that has a password.
 fn password(file: &Path) -> Result<Zeroizing<String>, String> {
-    read_text(file, MOST_PASSWORD)
+    read_text(file, MAX_PASSWORD_BYTES)
         .map_err(|error| format!("cannot be read: {error}; expected a password of at most 255 bytes"))
 }
 

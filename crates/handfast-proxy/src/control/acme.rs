@@ -30,7 +30,7 @@ use handfast_tls::apart::Holder;
 /// Events that may wait for the control thread; the thread that orders waits then.
 const EVENTS: usize = 64;
 /// Timeout for workers to install new challenges. A worker that hangs must not hold up orders: most answers come from other workers.
-const INSTALLING: Duration = Duration::from_secs(5);
+const INSTALL_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Event from the ordering thread for the control thread.
 #[derive(Debug)]
@@ -87,7 +87,7 @@ impl Ordering {
     }
 
     /// Passes an operator's request on: to order the certificate of a name now, or to revoke it.
-    pub(crate) fn ask(&self, name: String, revokes: bool, reply: Reply<String>) {
+    pub(crate) fn send_request(&self, name: String, revokes: bool, reply: Reply<String>) {
         let Some(running) = &self.running else {
             // The asker may have left.
             let _ = reply.send(Err("no certificate is ordered by this proxy, see [acme]".to_owned()));
@@ -137,7 +137,7 @@ impl Host for Listeners {
             let (installed, mut all): (Sender<Infallible>, _) = channel(1);
             if self.events.send(AcmeEvent::Answers(answers, installed)).await.is_ok() {
                 // Nothing is ever sent: it ends when every worker has dropped its sender.
-                let _ = timeout(INSTALLING, all.recv()).await;
+                let _ = timeout(INSTALL_TIMEOUT, all.recv()).await;
             }
         })
     }

@@ -29,7 +29,7 @@ use handfast_process::listeners::Listeners;
 
 pub(crate) type Reply<R> = oneshot::Sender<Result<String, R>>;
 
-type Answer<R> = Pin<Box<dyn Future<Output = Result<String, R>>>>;
+type ReplyFuture<R> = Pin<Box<dyn Future<Output = Result<String, R>>>>;
 
 #[derive(Debug)]
 pub(crate) enum Request {
@@ -57,13 +57,13 @@ pub(crate) enum Request {
     Reopen,
     /// Stop accepting, and end when the connections have.
     Drain,
-    StandAlone,
+    PredecessorClosed,
 }
 
 /// Time for the workers to describe what is open.
-const DESCRIBING: Duration = Duration::from_secs(1);
+const DESCRIBE_TIMEOUT: Duration = Duration::from_secs(1);
 /// A process that requests the admin address repeats that several times a second; after this silence it is gone.
-const ASKED: Duration = Duration::from_secs(3);
+const ADMIN_REQUEST_LIFETIME: Duration = Duration::from_secs(3);
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Readiness {
@@ -97,7 +97,7 @@ pub(crate) struct AdminState {
     /// Told when it is handed over with its socket.
     pub(crate) admin_given: Rc<Notify>,
     /// Time of the last request of another process for the admin address, and its number of threads.
-    asked_for_admin: Cell<Option<(Instant, u32)>>,
+    admin_request: Cell<Option<(Instant, u32)>>,
 }
 
 impl AdminState {
@@ -119,7 +119,7 @@ impl AdminState {
             admin_file: Cell::new(None),
             admin_socket: RefCell::default(),
             admin_given: Rc::default(),
-            asked_for_admin: Cell::new(None),
+            admin_request: Cell::new(None),
         }
     }
 
@@ -129,24 +129,24 @@ impl AdminState {
 
     /// A load balancer that chooses between this process and another one should wait until these names have an address or are not needed:
     /// a process that has just started must not replace one that has addresses.
-    pub(crate) fn waits_for(&self, names: Vec<String>) {
+    pub(crate) fn set_awaited_names(&self, names: Vec<String>) {
         *self.waiting_for.borrow_mut() = names;
     }
 
     /// Only these have none yet. Names that come with a reload are not waited for.
-    pub(crate) fn waits_no_more_for(&self, unanswered: &[String]) {
+    pub(crate) fn retain_awaited_names(&self, unanswered: &[String]) {
         self.waiting_for.borrow_mut().retain(|name| unanswered.contains(name));
     }
 
     /// Says that the process before this one has closed its listeners.
-    pub(crate) fn stands_alone(&self) {
-        self.send(Request::StandAlone);
+    pub(crate) fn report_predecessor_closed(&self) {
+        self.send(Request::PredecessorClosed);
     }
 
     /// The admin address is this process's from now on, until it is handed over.
     ///
     /// `file`: that of its unix socket, where it is this process's to remove.
-    pub(crate) fn opens_admin(&self, file: Option<FileId>, socket: Option<AdminSocket>) {
+    pub(crate) fn set_admin_listener(&self, file: Option<FileId>, socket: Option<AdminSocket>) {
         self.has_admin.set(true);
         self.admin_file.set(file);
         self.admin_socket.replace(socket);
@@ -158,7 +158,7 @@ impl AdminState {
     }
 
     /// Another process has the admin address, with its socket.
-    pub(crate) fn gives_admin(&self) {
+    pub(crate) fn release_admin(&self) {
         self.has_admin.set(false);
         self.admin_socket.replace(None);
         self.admin_given.notify_one();
@@ -171,8 +171,8 @@ impl AdminState {
 
     /// The threads of another process that serves the same addresses: it has the admin address by now, or keeps asking.
     pub(crate) fn successor(&self) -> Option<u32> {
-        let (asked, threads) = self.asked_for_admin.get()?;
-        (asked.elapsed() < ASKED || !self.has_admin.get()).then_some(threads)
+        let (requested_at, threads) = self.admin_request.get()?;
+        (requested_at.elapsed() < ADMIN_REQUEST_LIFETIME || !self.has_admin.get()).then_some(threads)
     }
 
     /// Checks that a connection that is accepted now can be served, as far as that depends on this process.
@@ -192,7 +192,7 @@ impl AdminState {
     }
 
     /// Sends a request that is answered; `busy` where there is no room for it, or the program ends.
-    fn ask<R: 'static>(&self, request: impl FnOnce(Reply<R>) -> Request, busy: R) -> Answer<R> {
+    fn send_request<R: 'static>(&self, request: impl FnOnce(Reply<R>) -> Request, busy: R) -> ReplyFuture<R> {
         let (sender, outcome) = oneshot::channel();
         let is_sent = self.requests.try_send(request(sender)).is_ok();
         Box::pin(async move {
@@ -260,7 +260,7 @@ impl Control for AdminState {
     }
 
     fn hand_over(&self, threads: u32) -> Result<(), StillServing> {
-        self.asked_for_admin.set(Some((Instant::now(), threads)));
+        self.admin_request.set(Some((Instant::now(), threads)));
         match self.phase.get() {
             Readiness::Draining => {
                 self.admin_socket.replace(None);
@@ -274,22 +274,22 @@ impl Control for AdminState {
     }
 
     fn reload(&self) -> ReloadOutcome {
-        self.ask(Request::Reload, ReloadRefusal::Busy)
+        self.send_request(Request::Reload, ReloadRefusal::Busy)
     }
 
     fn set_backend(&self, service: String, backend: String, requested: OperatorState) -> BackendOutcome {
         let request = |reply| Request::Backend { service, backend, requested, reply };
-        self.ask(request, BackendRefusal::Busy)
+        self.send_request(request, BackendRefusal::Busy)
     }
 
     fn order(&self, name: String, revokes: bool) -> OrderOutcome {
         let busy = "the program is ending, or busy with earlier requests".to_owned();
-        self.ask(|reply| Request::Ordered { name, revokes, reply }, busy)
+        self.send_request(|reply| Request::Ordered { name, revokes, reply }, busy)
     }
 
     fn cache(&self, service: Option<String>, act: CacheAct) -> OrderOutcome {
         let busy = "the program is ending, or busy with earlier requests".to_owned();
-        self.ask(|reply| Request::Cache { service, act, reply }, busy)
+        self.send_request(|reply| Request::Cache { service, act, reply }, busy)
     }
 
     fn reopen(&self) {
@@ -333,7 +333,7 @@ impl Control for AdminState {
                 }
             };
             // A worker that is stuck is missing, and counted.
-            let _ = timeout(DESCRIBING, gather).await;
+            let _ = timeout(DESCRIBE_TIMEOUT, gather).await;
             let missing = workers.saturating_sub(parts.len()) as u64;
             OpenSnapshot { missing_workers: missing, ..OpenSnapshot::merged(parts) }
         })
@@ -350,13 +350,13 @@ mod tests {
         let shared = AdminState::new(Registry::new(), sender, None);
         assert_eq!(shared.ready(), Err(NotReady::Starting));
         shared.enter(Readiness::Serving);
-        shared.waits_for(vec!["db.example:5432".into(), "web.example:80".into()]);
-        shared.waits_no_more_for(&["db.example:5432".into()]);
+        shared.set_awaited_names(vec!["db.example:5432".into(), "web.example:80".into()]);
+        shared.retain_awaited_names(&["db.example:5432".into()]);
         let reason = shared.ready().expect_err("one has had none");
         assert_eq!(reason.to_string(), "no address yet for the backends' names db.example:5432");
-        shared.waits_no_more_for(&[]);
+        shared.retain_awaited_names(&[]);
         assert_eq!(shared.ready(), Ok(()));
-        shared.waits_no_more_for(&["of-a-reload.example:80".into()]);
+        shared.retain_awaited_names(&["of-a-reload.example:80".into()]);
         assert_eq!(shared.ready(), Ok(()), "a reload takes nothing back");
     }
 }

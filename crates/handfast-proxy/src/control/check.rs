@@ -69,7 +69,7 @@ pub fn check(source: &ConfigSource, target: Option<&ExplainTarget>, color: bool)
     let Built { state, report, .. } = state::build(tried, 0, None, &mut carried, now);
     let files: Vec<_> =
         state.iter().flat_map(|state| state.files.iter().map(|(path, _)| path.clone())).collect();
-    let mut found = look(&config, &files);
+    let mut found = inspect_machine(&config, &files);
     found.warnings.extend(names::unresolvable(&config));
     problems.push_str(&format!("{report}{found}"));
     let warnings = warnings + report.warnings.len() + found.warnings.len();
@@ -108,7 +108,7 @@ fn has_throwaway(config: &Config) -> bool {
 }
 
 /// Checks everything that a start needs of the machine. `files` are those that a reload will want to read again.
-fn look(config: &Config, files: &[PathBuf]) -> Report {
+fn inspect_machine(config: &Config, files: &[PathBuf]) -> Report {
     let mut found = Report::default();
     limits(config, &mut found);
     let process = &config.process;

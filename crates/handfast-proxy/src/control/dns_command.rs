@@ -13,7 +13,7 @@ use tokio::sync::oneshot;
 
 /// Timeout of the program. It returns when the record can be looked up everywhere, which takes some providers a minute.
 const TIMEOUT: Duration = Duration::from_secs(180);
-const LOOK: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// Calls that may wait: one order runs at a time, and has one record.
 const WAITING: usize = 4;
 
@@ -76,7 +76,7 @@ fn wait(mut command: Command) -> io::Result<Option<ExitStatus>> {
             child.wait()?;
             return Ok(None);
         }
-        std::thread::park_timeout(LOOK);
+        std::thread::park_timeout(POLL_INTERVAL);
     }
 }
 

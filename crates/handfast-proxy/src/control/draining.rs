@@ -30,16 +30,16 @@ impl Draining {
     /// A drain that was requested over the admin listener is the same stop: the first signal after it (a service manager
     /// sends one when its pre-stop hook has requested the drain) changes nothing.
     pub(crate) fn begin(program: Program, by_signal: bool) -> Self {
-        let after = program.shared.successor().map_or(Successor::Nobody, Successor::Beside);
+        let after = program.shared.successor().map_or(Successor::None, Successor::Beside);
         Self::followed_by(program, after, by_signal)
     }
 
     /// Waits for the client at standard input, for as long as it stays.
     pub(crate) fn of_the_only_client(program: Program) -> Self {
-        const EVER: Duration = Duration::from_secs(100 * 365 * 86_400);
+        const UNLIMITED_DRAIN: Duration = Duration::from_secs(100 * 365 * 86_400);
         program.shared.enter(Readiness::Draining);
-        program.workers.tell(|| Order::Drain(Successor::Nobody));
-        Self { program, deadline: Instant::now() + EVER, signalled: false }
+        program.workers.order_all(|| Order::Drain(Successor::None));
+        Self { program, deadline: Instant::now() + UNLIMITED_DRAIN, signalled: false }
     }
 
     /// Stops accepting; `after`: the process that serves from now on.
@@ -55,8 +55,8 @@ impl Draining {
         program.fleet.stop();
         program.upgrades.close(false);
         program.clients.end();
-        program.workers.tell(|| Order::Drain(after.clone()));
-        if !matches!(after, Successor::Nobody) {
+        program.workers.order_all(|| Order::Drain(after.clone()));
+        if !matches!(after, Successor::None) {
             program.state.release_caches();
         }
         Self { program, deadline: Instant::now() + drain, signalled: by_signal }
@@ -107,11 +107,11 @@ impl Draining {
                     Request::Reload(reply) => drop(reply.send(Err(ReloadRefusal::Stopping))),
                     Request::Open(reply) => drop(reply.send(program.workers.describe())),
                     Request::Reopen => program.log.reopen(),
-                    Request::Ordered { name, revokes, reply } => program.ordering.ask(name, revokes, reply),
-                    Request::Cache { service, act, reply } => program.state.ask_caches(service.as_deref(), act, reply),
-                    Request::Backend { .. } | Request::Drain | Request::StandAlone => {}
+                    Request::Ordered { name, revokes, reply } => program.ordering.send_request(name, revokes, reply),
+                    Request::Cache { service, act, reply } => program.state.list_or_purge_caches(service.as_deref(), act, reply),
+                    Request::Backend { .. } | Request::Drain | Request::PredecessorClosed => {}
                 },
-                asked = program.signals.next() => match asked {
+                signal = program.signals.next() => match signal {
                     SignalRequest::Reopen => program.log.reopen(),
                     SignalRequest::Stop if std::mem::replace(signalled, true) => return " at a second signal",
                     SignalRequest::Stop | SignalRequest::Reload => {}

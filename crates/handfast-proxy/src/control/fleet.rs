@@ -26,15 +26,15 @@ const EVENTS: usize = 64;
 /// Duration for which one machine alone may order a certificate. An attempt has ten minutes.
 const LEASE: Duration = Duration::from_secs(11 * 60);
 /// Time for the other machines to learn that this one leaves.
-const LEAVING: Duration = Duration::from_secs(1);
+const LEAVE_TIMEOUT: Duration = Duration::from_secs(1);
 /// Longest time for which other machines wait after a failure of this one.
-const HOLD: Duration = Duration::from_secs(10 * 60);
+const MAX_FAILURE_HOLD: Duration = Duration::from_secs(10 * 60);
 /// Time for which another machine's answers are given if it does not take them back.
-const TOLD: Duration = Duration::from_secs(15 * 60);
+const REMOTE_ANSWERS_LIFETIME: Duration = Duration::from_secs(15 * 60);
 
 /// Parameters with which a fleet was joined; a change joins it again.
 #[derive(Debug, PartialEq, Eq)]
-struct Known {
+struct FleetParameters {
     joined: Joined,
     tag: Tag,
     orders: bool,
@@ -43,7 +43,7 @@ struct Known {
 /// A fleet that was joined. Its events end with it: keys that were on their way when the secret changed are not taken.
 #[derive(Debug)]
 struct Membership {
-    known: Known,
+    parameters: FleetParameters,
     requests: Sender<Request>,
     events: Receiver<Event>,
 }
@@ -58,11 +58,11 @@ pub(crate) struct Fleet {
     /// Time at which another machine last reported the key that encrypts here.
     shared_at: Option<SystemTime>,
     /// True if keys from a machine with a wrong clock were logged.
-    said_out_of_time: bool,
+    logged_out_of_time: bool,
     /// Answers to this machine's challenges.
     own: Answers,
     /// … and to those of others, with the moment at which they came.
-    told: BTreeMap<String, (Answers, Instant)>,
+    remote_answers: BTreeMap<String, (Answers, Instant)>,
 }
 
 impl Fleet {
@@ -73,9 +73,9 @@ impl Fleet {
             tasks: JoinSet::new(),
             report: Report::default(),
             shared_at: None,
-            said_out_of_time: false,
+            logged_out_of_time: false,
             own: Answers::default(),
-            told: BTreeMap::new(),
+            remote_answers: BTreeMap::new(),
         }
     }
 
@@ -94,11 +94,12 @@ impl Fleet {
             }
         };
         let tag = secret.tag(&joined.name);
-        let known = Known { joined: joined.clone(), tag: tag.clone(), orders: config.acme.is_some() };
-        if self.joined.as_ref().is_some_and(|before| before.known == known) {
+        let known =
+            FleetParameters { joined: joined.clone(), tag: tag.clone(), orders: config.acme.is_some() };
+        if self.joined.as_ref().is_some_and(|before| before.parameters == known) {
             return Some(Some(tag));
         }
-        if self.joined.take().is_some_and(|before| before.known.tag != tag) {
+        if self.joined.take().is_some_and(|before| before.parameters.tag != tag) {
             self.forget_others();
         }
         self.report = Report::default();
@@ -106,7 +107,7 @@ impl Fleet {
         match member(settings(&known, secret), sender) {
             Ok((requests, task)) => {
                 self.tasks.spawn(task);
-                self.joined = Some(Membership { known, requests, events });
+                self.joined = Some(Membership { parameters: known, requests, events });
             }
             Err(refusal) => tracing::error!("fleet: {refusal}; this machine goes on alone"),
         }
@@ -116,7 +117,7 @@ impl Fleet {
     /// Removes everything that the machines of the previous fleet have sent.
     fn forget_others(&mut self) {
         self.shared_at = None;
-        self.told.clear();
+        self.remote_answers.clear();
     }
 
     /// Returns the next event. **Cancel**: loses nothing.
@@ -139,10 +140,10 @@ impl Fleet {
         // The task does not wait for room for its events: their channel is closed.
         self.joined = None;
         let ending = async { while self.tasks.join_next().await.is_some() {} };
-        let _ = timeout(LEAVING, ending).await;
+        let _ = timeout(LEAVE_TIMEOUT, ending).await;
     }
 
-    fn say(&self, request: Request) {
+    fn send_request(&self, request: Request) {
         if let Some(Membership { requests, .. }) = &self.joined {
             // A dropped one is sent again, or its waiters have a timeout.
             let _ = requests.try_send(request);
@@ -152,7 +153,7 @@ impl Fleet {
     /// Tells keys to the others.
     pub(crate) fn share_keys(&self, keys: Vec<GivenKeys>) {
         for GivenKeys { rotate, lifetime, text } in keys {
-            self.say(Request::Keys { rotate, lifetime, text: text.reveal().to_owned() });
+            self.send_request(Request::Keys { rotate, lifetime, text: text.reveal().to_owned() });
         }
     }
 
@@ -161,7 +162,7 @@ impl Fleet {
         if merged.has_ours {
             self.shared_at = Some(SystemTime::now());
         }
-        if merged.out_of_time > 0 && !std::mem::replace(&mut self.said_out_of_time, true) {
+        if merged.out_of_time > 0 && !std::mem::replace(&mut self.logged_out_of_time, true) {
             tracing::warn!(
                 "fleet: {} ticket keys of {machine} are of another time, and not taken\n  hint: synchronize the clocks of all machines",
                 merged.out_of_time
@@ -184,18 +185,20 @@ impl Fleet {
     pub(crate) fn ended(&self, name: String, end: OrderEnd) {
         match end {
             OrderEnd::Made(pem) => {
-                self.say(Request::Certificate { name: name.clone(), pem });
-                self.say(Request::Released { name });
+                self.send_request(Request::Certificate { name: name.clone(), pem });
+                self.send_request(Request::Released { name });
             }
             // Another machine has its turn before this one tries again: its way to the issuer may be open.
-            OrderEnd::Failed(pause) => self.say(Request::Held { name, lease: (pause / 2).min(HOLD) }),
-            OrderEnd::NotNeeded => self.say(Request::Released { name }),
+            OrderEnd::Failed(pause) => {
+                self.send_request(Request::Held { name, lease: (pause / 2).min(MAX_FAILURE_HOLD) })
+            }
+            OrderEnd::NotNeeded => self.send_request(Request::Released { name }),
         }
     }
 
     /// Tells a certificate.
     pub(crate) fn share_certificate(&self, name: String, pem: String) {
-        self.say(Request::Certificate { name, pem });
+        self.send_request(Request::Certificate { name, pem });
     }
 
     /// Takes the answers to this machine's own challenges, sends them to others, and gives all that are open. `given` is dropped when the
@@ -204,13 +207,17 @@ impl Fleet {
         let texts = |map: &BTreeMap<Box<str>, Box<str>>| {
             map.iter().map(|(name, text)| (name.to_string(), text.to_string())).collect()
         };
-        self.say(Request::Answers { files: texts(&own.files), certificates: texts(&own.texts), given });
+        self.send_request(Request::Answers {
+            files: texts(&own.files),
+            certificates: texts(&own.texts),
+            given,
+        });
         self.own = own;
         self.all_answers()
     }
 
     /// Takes the answers of another machine, and gives all that are open.
-    pub(crate) fn told_answers(
+    pub(crate) fn receive_answers(
         &mut self,
         of: &str,
         files: &BTreeMap<String, String>,
@@ -218,10 +225,10 @@ impl Fleet {
     ) -> Answers {
         let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let now = i64::try_from(since.as_secs()).unwrap_or(i64::MAX);
-        let told = Answers::from_remote(pairs(files), pairs(certificates), now);
-        match told.is_empty() {
-            true => drop(self.told.remove(of)),
-            false => drop(self.told.insert(of.to_owned(), (told, Instant::now()))),
+        let remote = Answers::from_remote(pairs(files), pairs(certificates), now);
+        match remote.is_empty() {
+            true => drop(self.remote_answers.remove(of)),
+            false => drop(self.remote_answers.insert(of.to_owned(), (remote, Instant::now()))),
         }
         self.all_answers()
     }
@@ -239,9 +246,9 @@ impl Fleet {
     }
 
     fn all_answers(&mut self) -> Answers {
-        self.told.retain(|_, (_, at)| at.elapsed() < TOLD);
+        self.remote_answers.retain(|_, (_, at)| at.elapsed() < REMOTE_ANSWERS_LIFETIME);
         let mut all = self.own.clone();
-        self.told.values().for_each(|(answers, _)| all.extend(answers));
+        self.remote_answers.values().for_each(|(answers, _)| all.extend(answers));
         all
     }
 
@@ -252,7 +259,7 @@ impl Fleet {
 
     /// The state of the fleet, for metrics and pages; `None`: there is none.
     pub(crate) fn snapshot(&self) -> Option<FleetSnapshot> {
-        let Membership { known: Known { joined, .. }, .. } = self.joined.as_ref()?;
+        let Membership { parameters: FleetParameters { joined, .. }, .. } = self.joined.as_ref()?;
         let Report { bus, problem, machines, foreign } = self.report.clone();
         let machine =
             |Machine { name, version, last_received_at: heard_at, clock_ahead, .. }| MachineSnapshot {
@@ -286,7 +293,7 @@ fn pairs(map: &BTreeMap<String, String>) -> impl Iterator<Item = (&str, &str)> {
     map.iter().map(|(name, text)| (&**name, &**text))
 }
 
-fn settings(Known { joined, orders, .. }: &Known, secret: Secret) -> Settings {
+fn settings(FleetParameters { joined, orders, .. }: &FleetParameters, secret: Secret) -> Settings {
     Settings {
         orders: *orders,
         bus: bus(joined),

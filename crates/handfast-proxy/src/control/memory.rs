@@ -74,7 +74,7 @@ impl Memory {
         Self { next, ended: 0, ended_before: 0, resident: Resident::new(resident) }
     }
 
-    pub(crate) async fn check_is_due(&self) {
+    pub(crate) async fn wait_until_due(&self) {
         sleep_until(self.next).await;
     }
 

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use crate::backends::checks::Checks;
 use crate::backends::names::Addresses;
-use crate::backends::names::{Answer, Names};
+use crate::backends::names::{LookupOutcome, Names};
 use crate::backends::standing::Availability;
 use crate::backends::tunnel::{DialAddress, dial_addresses};
 use crate::cache::ServiceCache;
@@ -49,7 +49,7 @@ use std::convert::Infallible;
 use tokio::sync::mpsc::{Sender, channel};
 
 /// Interval between attempts to bind a unix socket again after a failure.
-const BIND_AGAIN: Duration = Duration::from_secs(60);
+const BIND_RETRY_INTERVAL: Duration = Duration::from_secs(60);
 
 #[derive(Debug)]
 pub(crate) struct Program {
@@ -60,7 +60,7 @@ pub(crate) struct Program {
     pub(crate) started_with: Arc<model::Config>,
     pub(crate) listeners: Listeners,
     pub(crate) workers: Workers,
-    pub(crate) answers: Receiver<Answer>,
+    pub(crate) answers: Receiver<LookupOutcome>,
     pub(crate) requests: Receiver<Request>,
     pub(crate) signals: Signals,
     pub(crate) names: Names,
@@ -109,13 +109,13 @@ impl Program {
         self.shared.describe(self.source.name(), &state, &self.listeners);
         ServiceCache::retire(self.state.caches(), &state.caches());
         self.state = state;
-        self.tell();
+        self.publish_state();
         Ok(())
     }
 
     /// Publishes what is configured now, and what names resolve to, for metrics and status.
-    pub(crate) fn tell(&mut self) {
-        self.shared.waits_no_more_for(&self.names_needed());
+    pub(crate) fn publish_state(&mut self) {
+        self.shared.retain_awaited_names(&self.names_needed());
         let addresses = self.names.addresses();
         let service = |service: &ServiceState| ConfiguredService {
             name: service.model.name.clone(),
@@ -214,7 +214,7 @@ impl Program {
     /// Has every worker answer by these; `installed` is dropped when all do.
     fn answer_by(&self, answers: Answers, installed: Sender<Infallible>) {
         let challenges = Challenges::new(answers, installed);
-        self.workers.tell(|| Order::Challenges(challenges.clone()));
+        self.workers.order_all(|| Order::Challenges(challenges.clone()));
     }
 
     /// Joins the fleet of what is served, or leaves it.
@@ -250,7 +250,7 @@ impl Program {
             }
             Event::Answers { of, number, files, certificates } => {
                 let (installed, all) = channel(1);
-                let answers = self.fleet.told_answers(&of, &files, &certificates);
+                let answers = self.fleet.receive_answers(&of, &files, &certificates);
                 self.answer_by(answers, installed);
                 self.fleet.confirm(of, number, all);
             }
@@ -270,7 +270,7 @@ impl Program {
         watch.follow(&self.state.folders, self.state.config.process.watch_interval);
     }
 
-    /// Returns true if a reload should bind unix sockets again whose file was removed: at once, and every [`BIND_AGAIN`] while that fails.
+    /// Returns true if a reload should bind unix sockets again whose file was removed: at once, and every [`BIND_RETRY_INTERVAL`] while that fails.
     /// `at`: time of the last attempt.
     pub(crate) fn is_to_bind_again(&self, at: &mut Option<Instant>) -> bool {
         let lost: Vec<_> = self.listeners.lost().map(ToString::to_string).collect();
@@ -278,7 +278,7 @@ impl Program {
             *at = None;
             return false;
         }
-        let is_due = at.is_none_or(|at| at.elapsed() >= BIND_AGAIN);
+        let is_due = at.is_none_or(|at| at.elapsed() >= BIND_RETRY_INTERVAL);
         if is_due {
             *at = Some(Instant::now());
             tracing::error!("the file of {} was removed; a reload binds it again", lost.join(", "));
@@ -287,9 +287,9 @@ impl Program {
     }
 
     /// The process before this one has closed its listeners.
-    pub(crate) fn stand_alone(&mut self) {
+    pub(crate) fn report_predecessor_closed(&mut self) {
         self.listeners.predecessor_ended();
-        self.workers.tell(|| Order::StandAlone);
+        self.workers.order_all(|| Order::PredecessorClosed);
     }
 
     /// Returns the present state in a sentence for the service manager.
@@ -318,11 +318,11 @@ impl Program {
         }
     }
 
-    pub(crate) fn take_answer(&mut self, answer: Answer) {
+    pub(crate) fn take_answer(&mut self, answer: LookupOutcome) {
         if let Some(addresses) = self.names.take(answer) {
-            self.workers.tell(|| Order::Addresses(Arc::clone(&addresses)));
+            self.workers.order_all(|| Order::Addresses(Arc::clone(&addresses)));
         }
-        self.tell();
+        self.publish_state();
     }
 
     /// Returns the time of the next check of ticket keys: a moment later while files are being read.
@@ -338,9 +338,9 @@ impl Program {
     }
 
     /// Tells the key process which keys what is served needs, when there is one.
-    pub(crate) fn needs_keys(&self) {
+    pub(crate) fn report_needed_keys(&self) {
         if let Some(carried) = self.carried.try_lock() {
-            self.state.needs_keys(&carried);
+            self.state.report_needed_keys(&carried);
         }
     }
 
@@ -356,7 +356,7 @@ impl Program {
             .for_each(|problem| tracing::warn!("ticket keys: {problem}; the old ones stay in use"));
         let has_changed = !changed.is_empty();
         for (ring, keys) in changed {
-            self.workers.tell(|| Order::Keys(ring, Arc::clone(&keys)));
+            self.workers.order_all(|| Order::Keys(ring, Arc::clone(&keys)));
         }
         if has_changed {
             self.fleet.share_keys(carried.rings.to_share());

@@ -99,7 +99,7 @@ impl From<Error> for Refused {
 }
 
 /// A pair of files may be in the middle of being replaced: looked at again so often, in such steps.
-const AGAIN: (u32, Duration) = (5, Duration::from_millis(100));
+const HALF_WRITTEN_RETRIES: (u32, Duration) = (5, Duration::from_millis(100));
 
 /// Reads everything again, and binds what is new.
 ///
@@ -180,7 +180,7 @@ fn new_program(config: &Config, own: &OwnTargets) -> Option<Error> {
 /// `unusable`: files that were read before, as they were then, and could not be served.
 ///
 /// **Errors**: as [`reload`]. **Cost**: one system call for each file; that of [`reload`] when one has changed.
-pub(crate) fn look(present: &Present, unusable: &Unusable) -> Result<Option<Reloaded>, Refused> {
+pub(crate) fn reload_if_changed(present: &Present, unusable: &Unusable) -> Result<Option<Reloaded>, Refused> {
     let state = &present.state;
     let is_due = state.is_due(SystemTime::now());
     let was_tried = !unusable.is_empty() && !state.have_changed(unusable);
@@ -205,14 +205,14 @@ fn read(present: &Present, config: &Config) -> Result<Built, Error> {
         let now = SystemTime::now();
         let built = state::build(config.clone(), before.generation + 1, Some(before), &mut carried, now);
         tries += 1;
-        if !built.may_be_half_written || tries > AGAIN.0 {
+        if !built.may_be_half_written || tries > HALF_WRITTEN_RETRIES.0 {
             return Ok(built);
         }
         #[expect(
             clippy::disallowed_methods,
             reason = "this thread serves no client; another process is writing"
         )]
-        std::thread::sleep(AGAIN.1);
+        std::thread::sleep(HALF_WRITTEN_RETRIES.1);
     }
 }
 
@@ -293,13 +293,13 @@ pub(crate) struct Reloads {
     /// Requests that came while files were being read.
     next: Option<(Scope, Vec<Reply<ReloadRefusal>>)>,
     /// True if files may have changed since the running reload has read them.
-    looks_again: bool,
+    has_pending_check: bool,
     unusable: Unusable,
 }
 
 impl Reloads {
     /// Begins with what is served then, or waits for its turn.
-    pub(crate) fn ask(
+    pub(crate) fn request_reload(
         &mut self,
         scope: Scope,
         reply: Option<Reply<ReloadRefusal>>,
@@ -317,13 +317,13 @@ impl Reloads {
     }
 
     /// Reloads if files that are served have changed, and were not found wanting as they are.
-    pub(crate) fn look(&mut self, present: impl FnOnce() -> Present) {
+    pub(crate) fn check_files(&mut self, present: impl FnOnce() -> Present) {
         if self.running.is_some() {
-            self.looks_again = true;
+            self.has_pending_check = true;
             return;
         }
         let (present, unusable) = (present(), self.unusable.clone());
-        self.begin(move || look(&present, &unusable));
+        self.begin(move || reload_if_changed(&present, &unusable));
     }
 
     fn begin(&mut self, work: impl FnOnce() -> Result<Option<Reloaded>, Refused> + Send + 'static) {
@@ -359,10 +359,10 @@ impl Reloads {
         }
     }
 
-    pub(crate) fn answer(&mut self, told: &Result<String, ReloadRefusal>) {
-        for asked in self.replies.drain(..) {
+    pub(crate) fn answer(&mut self, result: &Result<String, ReloadRefusal>) {
+        for reply in self.replies.drain(..) {
             // The asker may have left.
-            let _ = asked.send(told.clone());
+            let _ = reply.send(result.clone());
         }
     }
 
@@ -370,9 +370,9 @@ impl Reloads {
     pub(crate) fn go_on(&mut self, present: impl FnOnce() -> Present) {
         if let Some((scope, replies)) = self.next.take() {
             self.replies = replies;
-            self.ask(scope, None, present);
-        } else if std::mem::take(&mut self.looks_again) {
-            self.look(present);
+            self.request_reload(scope, None, present);
+        } else if std::mem::take(&mut self.has_pending_check) {
+            self.check_files(present);
         }
     }
 }

@@ -47,13 +47,13 @@ impl Serving {
         if let Some((taking, admin)) = taking {
             let upgrade = program.upgrades.address();
             let ours = program.listeners.not_ours().chain(&admin).chain(&upgrade);
-            taking.says_ready(ours, &program.registry)?;
+            taking.report_ready(ours, &program.registry)?;
         }
         // Not before: until then the service manager listens to the previous process.
         program.notifier.store_sockets(program.listeners.own(None));
         program.registry.reload_succeeded(program.state.generation);
         program.shared.enter(Readiness::Serving);
-        program.shared.waits_for(program.names_needed());
+        program.shared.set_awaited_names(program.names_needed());
         let config = Arc::clone(&program.state);
         program.follow_fleet();
         program.ordering.follow(&config.config);
@@ -83,10 +83,10 @@ impl Serving {
             let leaves_at = leaving.map(|leaving| leaving.until);
             let program = &mut self.program;
             tokio::select! {
-                asked = program.signals.next() => match asked {
+                signal = program.signals.next() => match signal {
                     SignalRequest::Reload => {
                         program.notifier.reloading();
-                        reloads.ask(Scope::Configuration, None, || program.present());
+                        reloads.request_reload(Scope::Configuration, None, || program.present());
                     }
                     SignalRequest::Reopen => program.log.reopen(),
                     SignalRequest::Stop => match self.leave(leaving, true) {
@@ -96,18 +96,18 @@ impl Serving {
                 },
                 Some(request) = program.requests.recv() => match request {
                     Request::Reload(reply) => {
-                        reloads.ask(Scope::Configuration, Some(reply), || program.present());
+                        reloads.request_reload(Scope::Configuration, Some(reply), || program.present());
                     }
                     Request::Backend { service, backend, requested, reply } => {
                         // The asker may have left.
                         let _ = reply.send(program.set_backend(&service, &backend, requested));
-                        program.tell();
+                        program.publish_state();
                     }
-                    Request::Ordered { name, revokes, reply } => program.ordering.ask(name, revokes, reply),
-                    Request::Cache { service, act, reply } => program.state.ask_caches(service.as_deref(), act, reply),
+                    Request::Ordered { name, revokes, reply } => program.ordering.send_request(name, revokes, reply),
+                    Request::Cache { service, act, reply } => program.state.list_or_purge_caches(service.as_deref(), act, reply),
                     // The client may have left.
                     Request::Open(reply) => drop(reply.send(program.workers.describe())),
-                    Request::StandAlone => program.stand_alone(),
+                    Request::PredecessorClosed => program.report_predecessor_closed(),
                     Request::Reopen => program.log.reopen(),
                     Request::Drain if leaving.is_some() => {}
                     Request::Drain => match self.leave(None, false) {
@@ -129,12 +129,12 @@ impl Serving {
                 how = program.programs.ended() => tracing::error!(
                     "the process that starts programs has ended ({how}): their connections fail\n  hint: restart, or `handfast upgrade`"
                 ),
-                () = watch.look_is_due() => {
+                () = watch.wait_until_due() => {
                     program.refresh_keys();
                     if program.is_to_bind_again(&mut bound_again_at) {
-                        reloads.ask(Scope::Files, None, || program.present());
+                        reloads.request_reload(Scope::Files, None, || program.present());
                     } else {
-                        reloads.look(|| program.present());
+                        reloads.check_files(|| program.present());
                     }
                 }
                 event = program.upgrades.next() => {
@@ -145,8 +145,8 @@ impl Serving {
                 // No reload during an upgrade: the configuration that the successor received should not change.
                 outcome = reloads.done(), if !program.upgrades.is_under_way() => {
                     if let Some(outcome) = outcome {
-                        let told = self.take(outcome).await;
-                        reloads.answer(&told);
+                        let result = self.take(outcome).await;
+                        reloads.answer(&result);
                         self.program.follow_files(&mut watch);
                         next_keys = self.program.next_keys();
                         if reloads.are_over() {
@@ -160,7 +160,7 @@ impl Serving {
                     program.turn();
                     next_turn = Instant::now() + turns.unwrap_or_default();
                 }
-                () = memory.check_is_due() => program.check_resources(&mut memory),
+                () = memory.wait_until_due() => program.check_resources(&mut memory),
                 () = sleep_until(next_keys) => {
                     program.refresh_keys();
                     next_keys = program.next_keys();
@@ -175,7 +175,7 @@ impl Serving {
             Ok(reloaded) => {
                 let (text, left_out) = (reloaded.text(), reloaded.found.not_in_effect());
                 match self.install(reloaded).await {
-                    Ok(()) => return self.say_installed(text, left_out),
+                    Ok(()) => return self.report_installed(text, left_out),
                     Err(error) => Refused::from(error),
                 }
             }
@@ -197,10 +197,10 @@ impl Serving {
         log_warnings(&found.warnings);
         program.names.follow(&state.config);
         program.retain_operator_states();
-        program.needs_keys();
+        program.report_needed_keys();
         program.follow_fleet();
         program.ordering.follow(&state.config);
-        program.tell();
+        program.publish_state();
         program.registry.set_certificates(state.certificate_snapshots());
         program.registry.set_revocation_lists(state.revocation_lists());
         program.registry.set_file_problems(state.file_problems());
@@ -210,7 +210,7 @@ impl Serving {
     }
 
     /// A file that was left out, or a key that needs a restart, is no success for the request.
-    fn say_installed(&self, served: String, left_out: String) -> Result<String, ReloadRefusal> {
+    fn report_installed(&self, served: String, left_out: String) -> Result<String, ReloadRefusal> {
         let Program { registry, state, .. } = &self.program;
         if left_out.is_empty() {
             registry.reload_succeeded(state.generation);

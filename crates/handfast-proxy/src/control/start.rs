@@ -24,7 +24,7 @@ use tokio::sync::mpsc::{Receiver, channel};
 use tokio::task::LocalSet;
 
 use crate::backends::checks::{self, Checks};
-use crate::backends::names::{Answer, Names};
+use crate::backends::names::{LookupOutcome, Names};
 use crate::cache;
 use crate::control::acme::{self, Ordering};
 use crate::control::admin_state::AdminState;
@@ -101,7 +101,7 @@ async fn start(
     let stages = async { Prepared::new(source, color, manager, taking).await?.bind()?.serve().await };
     let outcome = stages.await;
     if let (Err(error), Some(giver)) = (&outcome, &giver) {
-        giver.fails(error);
+        giver.report_failure(error);
     }
     outcome
 }
@@ -161,7 +161,7 @@ impl Prepared {
         let mut carried = CarriedOver { rings, threads, keys: private_keys, ..CarriedOver::default() };
         let programs = Programs::of(&config).map_err(Error::system("make sockets for programs"))?;
         let mut own_targets: HashMap<_, _> = programs.addresses().collect();
-        if wants_built_in(&config) {
+        if has_built_in_backend(&config) {
             let address =
                 built_in_backend::start().await.map_err(Error::system("start the built-in backend"))?;
             own_targets.insert(Target::BuiltIn, address);
@@ -172,7 +172,7 @@ impl Prepared {
         let now = SystemTime::now();
         let state = first_state(config, &mut carried, now)?;
         as_the_user_could(&state, now)?;
-        state.needs_keys(&carried);
+        state.report_needed_keys(&carried);
         if let Some(taking) = &mut taking {
             taking.restore(&state);
         }
@@ -231,7 +231,7 @@ impl Prepared {
         let dns_command = config.acme.as_ref().and_then(|acme| acme.dns_command.clone());
         let dns_command = dns_command.map(DnsCommand::start).transpose();
         let dns_command = dns_command.map_err(Error::system("start the thread for acme.dns-command"))?;
-        say_unreadable(state, self.carried.keys.as_deref());
+        log_unreadable_files(state, self.carried.keys.as_deref());
         self.programs.start().map_err(Error::system("start the process that starts programs"))?;
         if config.process.sandbox {
             upgrades.keep_launcher().map_err(Error::system("start the thread that starts programs"))?;
@@ -369,7 +369,7 @@ pub(crate) fn threads(config: &Config) -> usize {
     config.process.threads.unwrap_or(cpus).max(1)
 }
 
-fn wants_built_in(config: &Config) -> bool {
+fn has_built_in_backend(config: &Config) -> bool {
     let is_built_in = |backend: &Backend| backend.target == Target::BuiltIn;
     let mut sets = config.services.iter().flat_map(Service::backend_sets);
     sets.any(|set| set.backends.iter().any(is_built_in))
@@ -384,7 +384,7 @@ fn first_state(config: Config, carried: &mut CarriedOver, now: SystemTime) -> Re
 }
 
 /// Says which files a later reload could not read again, now that the privileges are gone.
-fn say_unreadable(state: &State, keys: Option<&KeyProcess>) {
+fn log_unreadable_files(state: &State, keys: Option<&KeyProcess>) {
     let process = &state.config.process;
     if process.user.is_some() || process.group.is_some() {
         // The key process reads files as the user that started it. A file that did not exist has no permissions yet.
@@ -410,7 +410,7 @@ fn open_log(config: &Config) -> Result<AccessLogHandle, Error> {
 }
 
 /// Waits a moment for the names of backends, so that the first clients find them.
-async fn first_names(names: &mut Names, answers: &mut Receiver<Answer>) {
+async fn first_names(names: &mut Names, answers: &mut Receiver<LookupOutcome>) {
     let deadline = tokio::time::Instant::now() + FIRST_NAMES;
     while !names.waiting_for().is_empty() {
         match tokio::time::timeout_at(deadline, answers.recv()).await {

@@ -6,7 +6,7 @@ use handfast_net::listen::Origin;
 use handfast_text::units::counted;
 
 use super::upgrade::giver::{Offered, UpgradeEvent, refuse};
-use super::upgrade::protocol::{Answer, Keys, Offer, PROTOCOL, Role, ServiceStandings, Socket, send};
+use super::upgrade::protocol::{Keys, Offer, PROTOCOL, Role, ServiceStandings, Socket, UpgradeReply, send};
 use crate::control::program::Program;
 use crate::control::workers::Order;
 use crate::state::GivenKeys;
@@ -58,7 +58,7 @@ impl Program {
                 // Before it speaks: the service manager would not listen. And it does not know what it was not given.
                 self.notifier.retain_sockets(&self.listeners.own(Some(&addresses)));
                 self.notifier.set_main_process(process, "Upgraded");
-                if let Err(error) = send(&taker, &Answer::Go) {
+                if let Err(error) = send(&taker, &UpgradeReply::Go) {
                     self.notifier.set_main_process(std::process::id(), "Serving on");
                     self.notifier.store_sockets(self.listeners.own(None));
                     self.upgrade_failed(&format!("tell process {process} that it serves now: {error}"));
@@ -79,7 +79,7 @@ impl Program {
     fn upgrade_failed(&mut self, why: &str) {
         self.upgrades.failed(why);
         // The kernel may have woken the other process for some clients: the workers look again.
-        self.workers.tell(|| Order::StandAlone);
+        self.workers.order_all(|| Order::PredecessorClosed);
         let sentence = format!("{}; the last upgrade failed: {why}", self.sentence());
         self.notifier.set_status(&sentence);
     }
@@ -89,7 +89,7 @@ impl Program {
         self.notifier.disconnect();
         let listeners = self.listeners.hand_over(addresses);
         if self.shared.admin_socket().is_some_and(|admin| addresses.contains(&admin.address)) {
-            self.shared.gives_admin();
+            self.shared.release_admin();
         }
         let connections = self.registry.snapshot().services.iter().map(ServiceSnapshot::connections).sum();
         let text = format!(
@@ -117,19 +117,22 @@ impl Program {
             let (operator_states, down) = service.standings.transferred();
             ServiceStandings { service: service.model.name.clone(), operator_states, down }
         });
-        let said = |role, name, written, inherited| Socket { role, name, written, inherited };
+        let socket_entry = |role, name, written, inherited| Socket { role, name, written, inherited };
         let ours = self.listeners.descriptors().filter(|(_, origin, ..)| *origin != Origin::Inherited);
         let ours = ours.map(|(id, _, _, socket)| {
             let (name, written) = (Some(id.service.clone()), Some((&id.address).into()));
-            (said(Role::Service, name, written, false), socket)
+            (socket_entry(Role::Service, name, written, false), socket)
         });
         let inherited = self.listeners.inherited().iter().map(|given| {
-            (said(Role::Service, given.name.clone(), None, true), given.socket.clone().into_descriptor())
+            (
+                socket_entry(Role::Service, given.name.clone(), None, true),
+                given.socket.clone().into_descriptor(),
+            )
         });
         let admin = self.shared.admin_socket().map(|admin| {
             let written = self.state.config.admin.as_ref().map(Into::into);
             let name = admin.inherited.then(|| "admin".to_owned());
-            (said(Role::Admin, name, written, admin.inherited), admin.socket)
+            (socket_entry(Role::Admin, name, written, admin.inherited), admin.socket)
         });
         let (sockets, descriptors) = ours.chain(inherited).chain(admin).chain(self.upgrades.socket()).unzip();
         let offer = Offer {

@@ -14,9 +14,9 @@ use tokio::io::unix::AsyncFd;
 use tokio::time::{Instant, sleep_until};
 
 /// A change rarely comes alone (a certificate, then its key): a look waits until nothing more has come for this time.
-const QUIET: Duration = Duration::from_millis(100);
+const QUIET_PERIOD: Duration = Duration::from_millis(100);
 /// … and no longer than this, while changes keep coming. So soon is also the first look at files that have just been loaded.
-const SOON: Duration = Duration::from_secs(1);
+const MAX_CHANGE_DELAY: Duration = Duration::from_secs(1);
 /// Beyond this number of folders only the interval detects changes.
 const FOLDERS: usize = 1024;
 
@@ -35,7 +35,13 @@ pub(crate) struct Watch {
 impl Default for Watch {
     /// On nothing: a look is due at once.
     fn default() -> Self {
-        Self { notifier: None, interval: SOON, next: Instant::now(), notified: None, is_soon_after: None }
+        Self {
+            notifier: None,
+            interval: MAX_CHANGE_DELAY,
+            next: Instant::now(),
+            notified: None,
+            is_soon_after: None,
+        }
     }
 }
 
@@ -49,7 +55,7 @@ impl Watch {
         if self.is_soon_after.is_some_and(|until| now < until) {
             self.next = self.next.min(now + interval);
         } else {
-            self.next = now + SOON.min(interval);
+            self.next = now + MAX_CHANGE_DELAY.min(interval);
             self.is_soon_after = Some(now + interval);
         }
         let log = |error: &io::Error| {
@@ -59,7 +65,7 @@ impl Watch {
     }
 
     /// Waits until it is time to look. **Cancel**: loses nothing: what is known is in `self`.
-    pub(crate) async fn look_is_due(&mut self) {
+    pub(crate) async fn wait_until_due(&mut self) {
         loop {
             let due = self.due();
             tokio::select! {
@@ -78,7 +84,7 @@ impl Watch {
     }
 
     fn due(&self) -> Instant {
-        let settled = self.notified.map(|(first, last)| (last + QUIET).min(first + SOON));
+        let settled = self.notified.map(|(first, last)| (last + QUIET_PERIOD).min(first + MAX_CHANGE_DELAY));
         settled.map_or(self.next, |settled| settled.min(self.next))
     }
 }
@@ -127,7 +133,7 @@ mod tests {
     /// Waits as the program does while something else happens repeatedly, which ends each wait.
     async fn disturbed(watch: &mut Watch, times: usize) {
         for _ in 0..times {
-            let waited = tokio::time::timeout(Duration::from_millis(2), watch.look_is_due()).await;
+            let waited = tokio::time::timeout(Duration::from_millis(2), watch.wait_until_due()).await;
             assert!(waited.is_err(), "it is not due yet");
         }
     }
@@ -139,10 +145,10 @@ mod tests {
             let mut watch = Watch::default();
             watch.follow(&[], INTERVAL);
             assert!(
-                watch.due() <= Instant::now() + SOON,
+                watch.due() <= Instant::now() + MAX_CHANGE_DELAY,
                 "what changed while it was being loaded is found soon"
             );
-            watch.look_is_due().await;
+            watch.wait_until_due().await;
             let due = watch.due();
             assert!(due >= before + INTERVAL && due <= Instant::now() + INTERVAL);
             disturbed(&mut watch, 20).await;
@@ -162,11 +168,11 @@ mod tests {
             disturbed(&mut watch, 1).await;
             folder.write("changed", "");
             while watch.notified.is_none() {
-                let _ = tokio::time::timeout(Duration::from_millis(2), watch.look_is_due()).await;
+                let _ = tokio::time::timeout(Duration::from_millis(2), watch.wait_until_due()).await;
             }
             let due = watch.due();
-            assert!(due <= Instant::now() + QUIET);
-            watch.look_is_due().await;
+            assert!(due <= Instant::now() + QUIET_PERIOD);
+            watch.wait_until_due().await;
             assert!(Instant::now() >= due, "more may come until then");
             assert!(watch.notified.is_none() && watch.due() > due + INTERVAL / 2);
         });
@@ -177,12 +183,12 @@ mod tests {
         on_the_control_thread(async {
             let mut watch = Watch::default();
             watch.follow(&[], INTERVAL);
-            watch.look_is_due().await;
+            watch.wait_until_due().await;
             let first = Instant::now();
             watch.notified = Some((first, first));
-            assert_eq!(watch.due(), first + QUIET);
-            watch.notified = Some((first, first + SOON * 5));
-            assert_eq!(watch.due(), first + SOON);
+            assert_eq!(watch.due(), first + QUIET_PERIOD);
+            watch.notified = Some((first, first + MAX_CHANGE_DELAY * 5));
+            assert_eq!(watch.due(), first + MAX_CHANGE_DELAY);
         });
     }
 }

@@ -40,9 +40,9 @@ const WAITING_ORDERS_LIMIT: usize = 64;
 /// Time for connections that are ended to write their log lines.
 const ENDING_TIMEOUT: Duration = Duration::from_millis(500);
 /// Timeout for workers to install a state.
-const INSTALLING: Duration = Duration::from_secs(10);
+const INSTALL_TIMEOUT: Duration = Duration::from_secs(10);
 /// Timeout for workers to end.
-const ENDING: Duration = Duration::from_secs(2);
+const END_ALL_TIMEOUT: Duration = Duration::from_secs(2);
 /// Events that may wait for the control thread. Each worker sends one for each order, and orders are rare.
 const EVENTS: usize = 256;
 
@@ -57,7 +57,7 @@ pub(crate) enum Order {
     /// Answer challenges of certificate authorities by these, and by no earlier ones.
     Challenges(Challenges),
     /// No other process gives way to this one any more.
-    StandAlone,
+    PredecessorClosed,
     /// Describe what is open.
     Describe(Sender<OpenSnapshot>),
     /// Confirm that the event loop is running.
@@ -83,7 +83,7 @@ pub(crate) struct Workers {
     handles: Vec<Handle>,
     events: Receiver<Event>,
     /// Number of the last heartbeat that was sent.
-    asked: u64,
+    last_heartbeat: u64,
     /// Index of the worker that received the last client.
     turn: usize,
 }
@@ -136,7 +136,7 @@ impl Workers {
             let thread = worker.start()?;
             handles.push(Handle { orders, thread, heartbeat_seen });
         }
-        Ok(Self { handles, events, asked: 0, turn: 0 })
+        Ok(Self { handles, events, last_heartbeat: 0, turn: 0 })
     }
 
     pub(crate) fn count(&self) -> usize {
@@ -144,31 +144,32 @@ impl Workers {
     }
 
     /// Gives every one of them an order.
-    pub(crate) fn tell(&self, order: impl Fn() -> Order) {
-        self.handles.iter().for_each(|worker| worker.tell(order()));
+    pub(crate) fn order_all(&self, order: impl Fn() -> Order) {
+        self.handles.iter().for_each(|worker| worker.order_or_log(order()));
     }
 
     /// Gives a client that came through no listener to one of them.
     pub(crate) fn serve(&mut self, service: String, socket: OwnedFd) {
         self.turn = (self.turn + 1) % self.handles.len();
-        self.handles[self.turn].tell(Order::Client(service, socket));
+        self.handles[self.turn].order_or_log(Order::Client(service, socket));
     }
 
     /// Requests a description of what is open of every worker; the number of answers that will come.
     pub(crate) fn describe(&self) -> (usize, Receiver<OpenSnapshot>) {
         let (sender, answers) = channel(self.handles.len().max(1));
-        self.tell(|| Order::Describe(sender.clone()));
+        self.order_all(|| Order::Describe(sender.clone()));
         (self.handles.len(), answers)
     }
 
     /// Requests a heartbeat of every worker; returns the names of those that have not answered the last one.
     pub(crate) fn turn(&mut self) -> Vec<String> {
-        let asked = self.asked;
-        let late = self.handles.iter().filter(|worker| worker.heartbeat_seen.load(Ordering::Relaxed) < asked);
+        let expected = self.last_heartbeat;
+        let late =
+            self.handles.iter().filter(|worker| worker.heartbeat_seen.load(Ordering::Relaxed) < expected);
         let late = late.map(Handle::name).collect();
-        self.asked += 1;
-        let asked = self.asked;
-        self.tell(|| Order::Heartbeat(asked));
+        self.last_heartbeat += 1;
+        let heartbeat = self.last_heartbeat;
+        self.order_all(|| Order::Heartbeat(heartbeat));
         late
     }
 
@@ -194,7 +195,7 @@ impl Workers {
         }
         let mut left = self.handles.len();
         while left > 0 {
-            match timeout(INSTALLING, self.events.recv()).await {
+            match timeout(INSTALL_TIMEOUT, self.events.recv()).await {
                 Ok(Some(Event::Installed(Ok(())))) => left -= 1,
                 Ok(Some(Event::Installed(Err(failure)))) => return Err(Error::failed(failure.to_string())),
                 Ok(Some(Event::Failed(error))) => return Err(error),
@@ -202,7 +203,7 @@ impl Workers {
                 Ok(None) => return Err(Error::failed("a worker thread has ended")),
                 Err(_) => {
                     return Err(Error::failed(format!(
-                        "a worker thread did not answer within {INSTALLING:?}"
+                        "a worker thread did not answer within {INSTALL_TIMEOUT:?}"
                     )));
                 }
             }
@@ -217,11 +218,11 @@ impl Workers {
 
     /// Ends all workers, and returns the number of connections that were cut.
     pub(crate) async fn end(mut self) -> usize {
-        self.tell(|| Order::End);
+        self.order_all(|| Order::End);
         let mut cut = 0;
         let mut left = self.handles.len();
         while left > 0 {
-            match timeout(ENDING, self.events.recv()).await {
+            match timeout(END_ALL_TIMEOUT, self.events.recv()).await {
                 Ok(Some(Event::Ended(count))) => {
                     cut += count;
                     left -= 1;
@@ -266,7 +267,7 @@ impl Handle {
     }
 
     /// The same for orders whose failure has no caller: a refused one is logged.
-    fn tell(&self, order: Order) {
+    fn order_or_log(&self, order: Order) {
         if let Err(problem) = self.order(order) {
             tracing::error!("{problem}");
         }
@@ -379,14 +380,14 @@ impl OrderTask {
                 }
                 Err(source) => {
                     let name = format!("worker-{}: mailbox", self.number);
-                    self.say(Event::Failed(Error::system(&name)(source)));
+                    self.send_event(Event::Failed(Error::system(&name)(source)));
                     return engine::stop();
                 }
             }
         }
     }
 
-    fn say(&self, event: Event) {
+    fn send_event(&self, event: Event) {
         // The control thread listens for as long as there is one.
         let _ = self.events.try_send(event);
     }
@@ -400,7 +401,7 @@ impl OrderTask {
                         spawn(Priority::Flow, accept::accept(socket.open(), id, Rc::clone(&self.thread)));
                     }
                 }
-                self.say(Event::Installed(outcome));
+                self.send_event(Event::Installed(outcome));
             }
             Order::Keys(ring, keys) => self.thread.state().update_keys(ring, &keys),
             Order::Addresses(addresses) => {
@@ -414,7 +415,7 @@ impl OrderTask {
                 self.thread.answer_challenges(ThreadChallenges::new(&challenges));
                 drop(challenges);
             }
-            Order::StandAlone => self.thread.stand_alone(),
+            Order::PredecessorClosed => self.thread.announce_predecessor_closed(),
             Order::Describe(to) => {
                 let thread = Rc::clone(&self.thread);
                 spawn(Priority::Flow, async move {
@@ -424,7 +425,7 @@ impl OrderTask {
             }
             Order::Heartbeat(number) => self.heartbeat_seen.store(number, Ordering::Relaxed),
             Order::Drain(after) => {
-                self.thread.is_followed_by(after);
+                self.thread.set_successor(after);
                 self.thread.enter(WorkerPhase::Draining);
                 let (thread, events) = (Rc::clone(&self.thread), self.events.clone());
                 spawn(Priority::Flow, async move {
@@ -460,7 +461,7 @@ impl OrderTask {
             sleep(Duration::from_millis(5)).await;
         }
         self.thread.flush_log();
-        self.say(Event::Ended(cut));
+        self.send_event(Event::Ended(cut));
         engine::stop();
     }
 }

@@ -29,16 +29,16 @@ use handfast_process::listeners::ListenerId;
 /// Most connections taken in one iteration: other tasks of this thread wait, and other threads accept too.
 const BATCH: usize = 16;
 /// The first and the longest pause when the kernel refuses.
-const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_millis(800));
+const RETRY_PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_millis(800));
 /// The same failure is logged again after this time, if it lasts.
-const SILENCE: Duration = Duration::from_secs(60);
+const LOG_REPEAT_INTERVAL: Duration = Duration::from_secs(60);
 /// Failures are over when there was none for this time.
-const CALM: Duration = Duration::from_secs(1);
+const FAILURE_QUIET_PERIOD: Duration = Duration::from_secs(1);
 /// For clients whose TCP handshake had begun when another process took over: a round trip, and a lost segment, which is sent again after a
 /// second.
 const IN_FLIGHT: Duration = Duration::from_secs(2);
 /// Batches that are taken from a queue which another process has by now: the kernel wakes it for clients that come meanwhile.
-const LAST_LOOKS: usize = 64;
+const MAX_FINAL_BATCHES: usize = 64;
 /// Interval at which a listener that is to close checks if it may close.
 const CLOSE_INTERVAL: Duration = Duration::from_millis(5);
 /// Pause at a limit, during which another thread may give back a permit.
@@ -67,7 +67,7 @@ pub(crate) async fn accept(mut listener: Listener, id: ListenerId, thread: Rc<Wo
             }
             Taken::Failed(fault, count) => {
                 if count > 0 {
-                    back_off.eases();
+                    back_off.reset_pause();
                 }
                 listener.pause();
                 // Not at once when a descriptor becomes free: the admin listener and reloads need some.
@@ -76,12 +76,12 @@ pub(crate) async fn accept(mut listener: Listener, id: ListenerId, thread: Rc<Wo
             }
         }
         back_off.over(&thread, &id, &listener);
-        if thread.stands_alone() {
+        if thread.take_close_notice() {
             listener.stop_giving_way();
         }
         if let Err(error) = listener.ready(Moment::NEVER).await {
             tracing::error!("{}: cannot wait for connections: {error}", act(&id, &listener));
-            sleep(PAUSES.1).await;
+            sleep(RETRY_PAUSES.1).await;
         }
     }
     finish(&mut listener, &thread, &id).await;
@@ -190,7 +190,7 @@ async fn finish(listener: &mut Listener, thread: &Rc<WorkerContext>, id: &Listen
     if thread.is_handed_over(id) {
         // The kernel wakes one of all that accept from a socket. A client that it woke us for is ours; from now on it wakes the others.
         listener.pause();
-        for _ in 0..LAST_LOOKS {
+        for _ in 0..MAX_FINAL_BATCHES {
             if !matches!(take(listener, thread, &service, BATCH), Taken::All) {
                 break;
             }
@@ -208,7 +208,7 @@ async fn finish(listener: &mut Listener, thread: &Rc<WorkerContext>, id: &Listen
             match take(listener, thread, &service, BATCH) {
                 Taken::All => engine::yield_now().await,
                 Taken::Some(_) => drop(listener.ready(engine::now() + CLOSE_INTERVAL).await),
-                Taken::AtLimit(_) | Taken::Failed(..) => sleep(PAUSES.0).await,
+                Taken::AtLimit(_) | Taken::Failed(..) => sleep(RETRY_PAUSES.0).await,
             }
         }
         // Some of ours are closed by now, so the others have other places.
@@ -271,7 +271,7 @@ impl BackOff {
         thread.metrics.backing_off(true);
         self.since.get_or_insert(now);
         self.last = Some(now);
-        if self.logged.is_none_or(|logged| now.since(logged) > SILENCE) {
+        if self.logged.is_none_or(|logged| now.since(logged) > LOG_REPEAT_INTERVAL) {
             self.logged = Some(now);
             let hint = match fault.cause {
                 SocketCause::OutOfFiles => {
@@ -282,18 +282,18 @@ impl BackOff {
             tracing::warn!("{}: {}; clients wait until it works again{hint}", act(id, listener), fault.cause);
         }
         // Descriptors come back when a client leaves, and to look for one costs little.
-        let longest = if fault.cause == SocketCause::OutOfFiles { AT_LIMIT } else { PAUSES.1 };
+        let longest = if fault.cause == SocketCause::OutOfFiles { AT_LIMIT } else { RETRY_PAUSES.1 };
         self.next_pause(longest)
     }
 
     fn next_pause(&mut self, longest: Duration) -> Duration {
-        let pause = self.pause.map_or(PAUSES.0, |pause| (pause * 2).min(longest));
+        let pause = self.pause.map_or(RETRY_PAUSES.0, |pause| (pause * 2).min(longest));
         self.pause = Some(pause);
         pause
     }
 
     /// Some were accepted since it failed last: the next pause is short.
-    fn eases(&mut self) {
+    fn reset_pause(&mut self) {
         self.pause = None;
     }
 
@@ -317,7 +317,7 @@ impl BackOff {
         self.pause = None;
         // At a limit each client that leaves makes room for one: that alone is not the end of it.
         if let Some(waiting) = &mut self.waiting {
-            if Moment::now().since(waiting.at) > CALM {
+            if Moment::now().since(waiting.at) > FAILURE_QUIET_PERIOD {
                 self.waiting = None;
                 tracing::info!("{}: below the limit again", act(id, listener));
             } else {
@@ -326,7 +326,7 @@ impl BackOff {
         }
         let Some(last) = self.last else { return };
         thread.metrics.backing_off(false);
-        if Moment::now().since(last) > CALM
+        if Moment::now().since(last) > FAILURE_QUIET_PERIOD
             && let Some(since) = self.since.take()
         {
             self.last = None;

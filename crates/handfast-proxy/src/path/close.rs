@@ -45,11 +45,11 @@ fn begin<R: Runtime>(
 ) -> (Option<Ending>, Option<Ending>) {
     let delivers = matches!(reason.side, Side::Client | Side::Backend) && !is_hurried(connection);
     // MySQL's client has its server's refusal: before its own TLS, which is not counted, or as the first message to it.
-    let told = connection.account.service.starttls_protocol() == Some(Protocol::MySql)
+    let has_refusal = connection.account.service.starttls_protocol() == Some(Protocol::MySql)
         || connection.client.as_ref().is_some_and(|leg| leg.sent() > 0);
     let has_spoken = connection.client.as_ref().is_some_and(|leg| leg.received() > 0);
     let last_sent = if has_spoken { connection.progress } else { Moment::START };
-    let (client, backend) = ways(reason, delivers, told, last_sent);
+    let (client, backend) = ways(reason, delivers, has_refusal, last_sent);
     (
         connection.client.as_mut().map(|leg| Ending::new(leg, client, begun)),
         connection.backend.as_mut().map(|leg| Ending::new(leg, backend, begun)),
@@ -106,9 +106,9 @@ fn is_hurried<R: Runtime>(connection: &Connection<R>) -> bool {
 }
 
 /// Returns how the client's leg ends, and how the backend's. `delivers`: peers still receive the bytes that were on their way to them,
-/// unless our own side decided to end it now. `told`: a backend's refusal to begin TLS is passed on in its own protocol. `last_sent`:
+/// unless our own side decided to end it now. `has_refusal`: a backend's refusal to begin TLS is passed on in its own protocol. `last_sent`:
 /// latest time at which the client's last bytes went to the backend.
-fn ways(reason: &CloseReason, delivers: bool, told: bool, last_sent: Moment) -> (Way, Way) {
+fn ways(reason: &CloseReason, delivers: bool, has_refusal: bool, last_sent: Moment) -> (Way, Way) {
     let abort = if delivers { Way::Abort } else { Way::AtOnce };
     match (reason.step, reason.cause, reason.side) {
         (_, Cause::Finished, _) => (Way::InOrder, Way::InOrder),
@@ -126,7 +126,7 @@ fn ways(reason: &CloseReason, delivers: bool, told: bool, last_sent: Moment) -> 
         (_, Cause::Tls | Cause::ClientCertificate, _) => (Way::Alert, abort),
         // A backend that refuses MySQL's client before TLS: its answer is on its way. Other clients have received nothing, and to one
         // without TLS a FIN would be a whole answer.
-        (Step::Connect, Cause::StarttlsRefused, _) if told => (Way::Alert, abort),
+        (Step::Connect, Cause::StarttlsRefused, _) if has_refusal => (Way::Alert, abort),
         // Without a backend nothing was on its way to the client but tickets.
         (Step::Route | Step::Connect, _, _) => (Way::AtOnce, abort),
         // It cannot have the answers to its last messages, which the backend's program is to read nevertheless.

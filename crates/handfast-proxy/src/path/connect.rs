@@ -166,7 +166,7 @@ async fn wait_for_trial<R: Runtime>(
     };
     connection.account.record.backend_failures.add(&endpoint.name, cause);
     let reason = CloseReason::new(Step::Connect, Side::Backend, cause);
-    Err(AttemptError::Attempt(reason.because(trial::FOUND_OUT)))
+    Err(AttemptError::Attempt(reason.because(trial::FAILED_TRIAL_DETAIL)))
 }
 
 pub(crate) async fn attempt<R: Runtime>(
@@ -268,7 +268,7 @@ pub(crate) async fn secure<R: Runtime>(
         Ok(mut connected) => {
             // The rest of the handshake is sent together with the next bytes, in front of them.
             connected.leg.hold(R::now());
-            in_use.is_good();
+            in_use.record_connected();
             spoken.extend_from_slice(&connected.spoken);
             Ok(ConnectedBackend { connected: Connected { spoken, ..connected }, in_use })
         }

@@ -21,7 +21,7 @@ use crate::path::connection::Connection;
 use crate::path::hello::ReceivedHello;
 use crate::worker::context::WorkerContext;
 use crate::worker::services::Chosen;
-use crate::worker::signer::{Answered, Pending, Signer, Work};
+use crate::worker::signer::{Pending, ServerFlight, Signer, Work};
 use handfast_leg::runtime::Runtime;
 use handfast_observe::cause::Cause;
 use handfast_observe::reason::{CloseReason, Side, Step};
@@ -153,7 +153,7 @@ async fn answer_elsewhere<R: Runtime>(
     };
     // Waiting for the signer is waiting for us.
     connection.account.record.seconds.handshake_crypto += R::now().since(begun);
-    let Answered { session, received, plaintext, replies } = answered?;
+    let ServerFlight { session, received, plaintext, replies } = answered?;
     let client = connection.client();
     client.secure(Box::new(session));
     let outcome = client.take_answer(received, (&plaintext, &replies), first);
@@ -164,7 +164,7 @@ async fn answer_elsewhere<R: Runtime>(
 async fn signed<R: Runtime>(
     connection: &mut Connection<R>,
     mut pending: Pending,
-) -> Result<Answered, CloseReason> {
+) -> Result<ServerFlight, CloseReason> {
     let mut give_up_at = R::now() + SIGNER_TIMEOUT;
     loop {
         if let Some(answered) = pending.take() {

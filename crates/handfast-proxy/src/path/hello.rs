@@ -16,7 +16,7 @@ use handfast_wire::{Alert, AlertDescription, ClientHello, Foreign, Peek, peek};
 
 use crate::path::account::Account;
 use crate::path::connection::Connection;
-use crate::path::hello::plain_http::AnswerKind;
+use crate::path::hello::plain_http::ResponseKind;
 use crate::path::proxy_header_in;
 use crate::worker::challenges::ThreadChallenges;
 use handfast_config::model::PlainHttp;
@@ -127,7 +127,7 @@ fn take<S: Socket>(
     // Of a client that need not wait before TLS, or behind a PROXY header, it has been read already.
     let mut is_new = !received.is_empty();
     loop {
-        if is_new && let Some(hello) = look(client, received, limits)? {
+        if is_new && let Some(hello) = parse_hello(client, received, limits)? {
             return Ok(Some(hello));
         }
         if !receive(client, scratch, received, "in the middle of it")? {
@@ -162,7 +162,7 @@ pub(super) fn receive<S: Socket>(
 }
 
 /// Parses the received bytes; `Some` when the hello is whole.
-fn look<S: Socket>(
+fn parse_hello<S: Socket>(
     client: &mut Leg<S>,
     received: &[u8],
     limits: &Limits<'_>,
@@ -174,13 +174,15 @@ fn look<S: Socket>(
         Peek::NotTls(Foreign::Http) => {
             // A redirect needs the whole head of the request.
             let answer = plain_http::answer(received, limits.plain_http, limits.challenges, limit);
-            let Some(plain_http::Answer { text, kind }) = answer else { return Ok(None) };
+            let Some(plain_http::PlainHttpResponse { text, kind }) = answer else { return Ok(None) };
             client.keep(&text);
             Err(match kind {
-                AnswerKind::Redirect => CloseReason::new(Step::Close, Side::Operator, Cause::HttpClosed)
+                ResponseKind::Redirect => CloseReason::new(Step::Close, Side::Operator, Cause::HttpClosed)
                     .because("after a redirect to https"),
-                AnswerKind::Challenge => reason(Side::Client, Cause::Challenge).because(Foreign::Http.name()),
-                AnswerKind::Refusal => reason(Side::Client, Cause::NotTls).because(Foreign::Http.name()),
+                ResponseKind::Challenge => {
+                    reason(Side::Client, Cause::Challenge).because(Foreign::Http.name())
+                }
+                ResponseKind::Refusal => reason(Side::Client, Cause::NotTls).because(Foreign::Http.name()),
             })
         }
         other => Err(refuse(client, &other, limit)),

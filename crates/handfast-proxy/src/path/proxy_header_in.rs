@@ -22,7 +22,7 @@ use handfast_observe::reason::{CloseReason, Side, Step};
 use handfast_observe::record::Record;
 
 /// Most bytes of an ALPN value or a unique identifier that are kept; ours and those of the specification are shorter.
-const KEPT: usize = 255;
+const MAX_KEPT_BYTES: usize = 255;
 
 /// Takes the header that this connection must begin with, if it must; gives what came behind it.
 pub(crate) async fn read<R: Runtime>(connection: &mut Connection<R>) -> Result<Vec<u8>, CloseReason> {
@@ -141,13 +141,13 @@ fn instead(received: &[u8]) -> String {
 
 /// The part of a header that the record keeps.
 fn proxied(header: &Header<'_>, by: ProxiedBy) -> Proxied {
-    let kept = |value: &[u8]| value[..value.len().min(KEPT)].into();
+    let kept = |value: &[u8]| value[..value.len().min(MAX_KEPT_BYTES)].into();
     Proxied {
         by,
         version: header.version,
         is_local: header.command == Command::Local,
         destination: header.tcp().map(|(_, destination)| canonical(destination)),
-        authority: header.authority().map(|name| name[..name.floor_char_boundary(KEPT)].into()),
+        authority: header.authority().map(|name| name[..name.floor_char_boundary(MAX_KEPT_BYTES)].into()),
         alpn: header.alpn().map(kept),
         unique_id: header.unique_id().map(kept),
     }

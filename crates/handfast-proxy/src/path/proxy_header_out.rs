@@ -231,15 +231,15 @@ mod tests {
         let mut parameters = rcgen::CertificateParams::new(Vec::new()).expect("parameters");
         parameters.distinguished_name.push(rcgen::DnType::CommonName, "Grüße");
         let der = parameters.self_signed(&key).expect("a certificate").der().to_vec();
-        let told = |sent| read(&agreed(), Some(&der), sent);
-        let (client, verify, values) = told(SentCertificate::Off);
+        let header_read = |sent| read(&agreed(), Some(&der), sent);
+        let (client, verify, values) = header_read(SentCertificate::Off);
         assert_eq!((client, verify, values.len()), (7, 0, 4));
-        let (_, _, values) = told(SentCertificate::CommonName);
+        let (_, _, values) = header_read(SentCertificate::CommonName);
         assert_eq!((values.len(), &values[4]), (5, &(tlv::SSL_CN, "Grüße".as_bytes().to_vec())));
-        let (_, _, values) = told(SentCertificate::Der);
+        let (_, _, values) = header_read(SentCertificate::Der);
         assert_eq!((values.len(), &values[5]), (6, &(tlv::SSL_CLIENT_CERT, der.clone())));
         // hitch's has its own number beside these.
-        assert_eq!(told(SentCertificate::Hitch).2.len(), 5);
+        assert_eq!(header_read(SentCertificate::Hitch).2.len(), 5);
         // A failed certificate is reported as such, for backends that serve such clients.
         let words = "revoked".into();
         let verdict = Verdict::Failed { fault: CertificateFault::Revoked, words };

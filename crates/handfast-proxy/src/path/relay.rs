@@ -28,15 +28,15 @@ use handfast_observe::reason::{CloseReason, Side, Step};
 /// Rounds that one connection may go on before the others of its thread have their turn: 1 MiB of bulk.
 const ROUNDS: u32 = 16;
 /// Limit for what a client sent before it was gone, while its backend takes nothing.
-const LEAVING: Duration = Duration::from_secs(1);
+const CLIENT_GONE_TIMEOUT: Duration = Duration::from_secs(1);
 /// Time for which tickets wait for the first data, to be sent with it.
 pub(super) const TICKET_DELAY: Duration = Duration::from_millis(5);
 /// Wake-ups in a row that move nothing are spinning from here on. A few happen: the kernel announces an end that was
 /// read already, or names are resolved again.
-const IN_VAIN: u32 = 64;
+const SPIN_LIMIT: u32 = 64;
 /// Age at which a connection is no longer a short one. Its backend's socket gets the options that only matter from then on: keep-alive and
 /// the user timeout.
-const SETTLED: Duration = Duration::from_secs(1);
+const SETTLED_AGE: Duration = Duration::from_secs(1);
 
 /// A relay at work: what it adds to the two legs.
 #[derive(Debug)]
@@ -44,7 +44,7 @@ pub(crate) struct Relay {
     /// Counts the connection at its endpoint, until it ends.
     in_use: InUse,
     /// Since when the client has spoken and the backend has not; NEVER while it has.
-    asked: Moment,
+    unanswered_since: Moment,
     /// The backend ended its direction before the client did.
     backend_first: bool,
     /// Bytes that the backend had sent when the client ended with its answer; WAITING until then.
@@ -121,7 +121,7 @@ impl Relay {
         }
         let mut relay = Self {
             in_use,
-            asked: if first.is_empty() { Moment::NEVER } else { now },
+            unanswered_since: if first.is_empty() { Moment::NEVER } else { now },
             backend_first: false,
             received_at_end: delivered::WAITING,
             is_settled: false,
@@ -137,7 +137,7 @@ impl Relay {
         }
         if !spoken.is_empty() {
             client.write(&spoken, records).map_err(broken)?;
-            relay.asked = Moment::NEVER;
+            relay.unanswered_since = Moment::NEVER;
         }
         Ok(relay)
     }
@@ -178,12 +178,15 @@ impl Relay {
                 let Parts { account, progress, .. } = parts;
                 if rounds > 0 {
                     *progress = R::now();
-                    account.thread.carries(self.began, *progress);
+                    account.thread.record_carried(self.began, *progress);
                     in_vain = 0;
                 } else if woken {
                     in_vain += 1;
                     // Counted where people depend on it, and an error where it is tested: see invariant 5.
-                    debug_assert!(in_vain < IN_VAIN, "the relay was woken {in_vain} times and moved nothing");
+                    debug_assert!(
+                        in_vain < SPIN_LIMIT,
+                        "the relay was woken {in_vain} times and moved nothing"
+                    );
                     account.record.idle_turns = account.record.idle_turns.saturating_add(1);
                     account.thread.metrics.spurious(1);
                 }
@@ -212,14 +215,14 @@ impl Relay {
         };
         // In the order in which the directions are served.
         if client.received() != before.0 && !self.is_unanswered() {
-            self.asked = R::turn();
+            self.unanswered_since = R::turn();
         }
         if client.has_ended() && !had_ended {
             self.client_ended(account, before.1);
         }
         if backend.received() != before.1 && self.is_unanswered() {
-            self.in_use.answered(R::turn().since(self.asked));
-            self.asked = Moment::NEVER;
+            self.in_use.answered(R::turn().since(self.unanswered_since));
+            self.unanswered_since = Moment::NEVER;
         }
         if backend.has_ended() && !client.has_ended() {
             self.backend_first = true;
@@ -241,12 +244,12 @@ impl Relay {
 
     /// The time to set the socket options of longer connections; NEVER once they are.
     fn settles_at(&self) -> Moment {
-        if self.is_settled { Moment::NEVER } else { self.began + SETTLED }
+        if self.is_settled { Moment::NEVER } else { self.began + SETTLED_AGE }
     }
 
     /// The client has spoken since the backend last did.
     fn is_unanswered(&self) -> bool {
-        self.asked != Moment::NEVER
+        self.unanswered_since != Moment::NEVER
     }
 
     /// Returns the close reason for a broken leg.
@@ -318,7 +321,7 @@ impl Relay {
             first = age;
         }
         if client.refuses() {
-            let gone = (progress + LEAVING, Cause::Truncated);
+            let gone = (progress + CLIENT_GONE_TIMEOUT, Cause::Truncated);
             first = if gone.0 < first.0 { gone } else { first };
         }
         if waits_for_nothing_but(client, backend) {

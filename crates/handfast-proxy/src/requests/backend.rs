@@ -112,7 +112,7 @@ impl<S: Socket + Debug + 'static> Backend<S> {
     }
 
     /// Returns true if [`Backend::collect_heads`] will report why the backend takes no more, or its response: its stream was reset.
-    pub(crate) fn says_why(&self) -> bool {
+    pub(crate) fn reports_reason(&self) -> bool {
         match self {
             Self::Http1(_) => false,
             Self::Http2(backend) => backend.awaits_response(),

@@ -20,9 +20,9 @@ use handfast_wire::http1::OwnedRequest;
 use crate::cache::OpenCache;
 use crate::requests::client::Client;
 use crate::requests::client::discarding::DiscardingClient;
-use crate::requests::decide::answer::Answer;
 use crate::requests::decide::cache_plan::Plan;
 use crate::requests::decide::connection::HttpConnection;
+use crate::requests::decide::own_response::OwnResponse;
 use crate::requests::decide::request::Request;
 use crate::requests::decide::rules::ResponseFields;
 use crate::requests::head::task::waker;
@@ -31,12 +31,12 @@ use crate::requests::relay::own_request;
 use crate::requests::relay::send_answer::{Ended, answer_with};
 use crate::requests::relay::{Exchange, Outcome, Rest};
 use crate::worker::services::Chosen;
-use fetch::{Came, Fetch, Order};
+use fetch::{Fetch, FetchOutcome, Order};
 use send::Prepared;
 use text::{conditional, now_ms};
 
 /// Number of times that a request waits for another one, if the other response cannot be shared.
-const MOST_WAITS: u32 = 3;
+const MAX_WAITS: u32 = 3;
 
 /// Serves a request through the cache.
 pub(crate) async fn serve<R: Runtime>(
@@ -55,11 +55,11 @@ where
         return forward::<R>(connection, client, request, chosen).await;
     };
     // The proxy wrote it; if it is not read, the cache is left out.
-    let Ok(Some(asked)) = OwnedRequest::of_written(&request.head) else {
+    let Ok(Some(original)) = OwnedRequest::of_written(&request.head) else {
         return forward::<R>(connection, client, request, chosen).await;
     };
-    let asked = Arc::new(asked);
-    Cached { connection, chosen, cache, plan, asked }.serve::<R>(client, request).await
+    let original = Arc::new(original);
+    Cached { connection, chosen, cache, plan, original }.serve::<R>(client, request).await
 }
 
 /// A request, and the cache that it is served through.
@@ -69,7 +69,7 @@ struct Cached<'a> {
     cache: Arc<OpenCache>,
     plan: Plan,
     /// The head as it was looked up.
-    asked: Arc<OwnedRequest>,
+    original: Arc<OwnedRequest>,
 }
 
 /// Next step of a request.
@@ -87,9 +87,9 @@ impl Cached<'_> {
     where
         R::Socket: 'static,
     {
-        let (mut may_wait, mut others) = (true, 0);
+        let (mut can_wait, mut others) = (true, 0);
         loop {
-            match self.next(may_wait) {
+            match self.next(can_wait) {
                 Next::Send(hit, prepared) => {
                     if hit.verdict() == Verdict::WhileRevalidated {
                         self.revalidate::<R>(request, hit.clone());
@@ -113,7 +113,7 @@ impl Cached<'_> {
                         if let Some(ended) = self.send::<R>(client, request, &hit, status).await {
                             return ended;
                         }
-                        may_wait = false;
+                        can_wait = false;
                     }
                     Ok(Followed::Alone) => {
                         return self.pass::<R>(client, request, why, Some("not-shared")).await;
@@ -124,33 +124,33 @@ impl Cached<'_> {
                         if let Some(ended) = self.send::<R>(client, request, &hit, status).await {
                             return ended;
                         }
-                        may_wait = false;
+                        can_wait = false;
                     }
                     // Of several requests for this variant one fetches it; that of a stranger may be before it again.
                     Ok(Followed::OtherVariant) => {
                         others += 1;
-                        may_wait = others < MOST_WAITS;
+                        can_wait = others < MAX_WAITS;
                     }
-                    Ok(Followed::Failed | Followed::Repeat) => may_wait = false,
+                    Ok(Followed::Failed | Followed::Repeat) => can_wait = false,
                 },
                 Next::Fetch(filler, stale, why) => {
                     return self.fetch::<R>(client, request, filler, stale, why).await;
                 }
                 Next::Pass(why, detail) => return self.pass::<R>(client, request, why, detail).await,
                 Next::OnlyIfCached => {
-                    let answer = Answer::error(504, Some(request));
+                    let answer = OwnResponse::error(504, Some(request));
                     return answer_with::<R>(self.connection, client, request, &answer, None).await;
                 }
             }
         }
     }
 
-    fn next(&self, may_wait: bool) -> Next {
+    fn next(&self, can_wait: bool) -> Next {
         let Plan { key, policy, .. } = &self.plan;
-        let (asked, now) = (&self.asked.head(), now_ms());
-        let (stale, why) = match self.cache.lookup(key, asked, policy, now) {
+        let (lookup_head, now) = (&self.original.head(), now_ms());
+        let (stale, why) = match self.cache.lookup(key, lookup_head, policy, now) {
             Lookup::Hit(hit) => {
-                let prepared = Prepared::new(&hit, asked, now);
+                let prepared = Prepared::new(&hit, lookup_head, now);
                 return Next::Send(hit, prepared);
             }
             Lookup::OnlyIfCached => return Next::OnlyIfCached,
@@ -160,7 +160,7 @@ impl Cached<'_> {
             Lookup::Miss(why) => (None, why),
         };
         // One that demands the backend gets no earlier response.
-        match self.cache.begin(key, asked, may_wait && why != Forwarded::Request) {
+        match self.cache.begin(key, lookup_head, can_wait && why != Forwarded::Request) {
             Begin::Fill(filler) => Next::Fetch(filler, stale, why),
             Begin::Follow(follower) => Next::Wait(follower, stale, why),
             Begin::Alone => Next::Pass(why, None),
@@ -168,9 +168,9 @@ impl Cached<'_> {
     }
 
     fn serves_on_error(&self, stale: Option<&Hit>) -> bool {
-        let (asked, policy) = (&self.asked.head(), &self.plan.policy);
+        let (lookup_head, policy) = (&self.original.head(), &self.plan.policy);
         stale.is_some_and(|stale| {
-            stale.stored().serves_on_error(asked, policy, now_ms(), OriginFailure::Unreachable)
+            stale.stored().serves_on_error(lookup_head, policy, now_ms(), OriginFailure::Unreachable)
         })
     }
 
@@ -181,7 +181,7 @@ impl Cached<'_> {
         hit: &Hit,
         status: CacheStatus,
     ) -> Option<Ended<R::Socket>> {
-        let prepared = Prepared::new(hit, &self.asked.head(), now_ms());
+        let prepared = Prepared::new(hit, &self.original.head(), now_ms());
         self.send_prepared::<R>(client, request, hit, prepared, status).await
     }
 
@@ -208,7 +208,7 @@ impl Cached<'_> {
     ) -> Result<Followed, CloseReason> {
         request.enter(RequestPart::Answer, R::now());
         let followed = send::until_ready::<R, _>(self.connection, client, request, |waker| {
-            follower.poll(&self.asked.head(), waker)
+            follower.poll(&self.original.head(), waker)
         });
         Ok(followed.await?.unwrap_or(Followed::Alone))
     }
@@ -218,7 +218,7 @@ impl Cached<'_> {
             cache: Arc::clone(&self.cache),
             key: self.plan.key.clone(),
             policy: self.plan.policy.clone(),
-            asked: Arc::clone(&self.asked),
+            original: Arc::clone(&self.original),
             stale,
             requested_ms: now_ms(),
         }
@@ -237,7 +237,7 @@ impl Cached<'_> {
     {
         let status =
             CacheStatus { forwarded: Some(why), detail: detail.map(str::to_owned), ..CacheStatus::default() };
-        say(request, &status);
+        report_cache_status(request, &status);
         let mut fetch = Fetch::new(client, self.order(None), None, false);
         forward::<R>(self.connection, &mut fetch, request, self.chosen).await
     }
@@ -255,26 +255,26 @@ impl Cached<'_> {
         R::Socket: 'static,
     {
         let status = CacheStatus { forwarded: Some(why), ..CacheStatus::default() };
-        say(request, &status);
-        self.ask(request, stale.as_ref());
+        report_cache_status(request, &status);
+        self.prepare_fetch(request, stale.as_ref());
         let mut fetch = Fetch::new(&mut *client, self.order(stale), Some(filler), false);
         let ended = forward::<R>(self.connection, &mut fetch, request, self.chosen).await;
-        let Fetch { came, filler, order, .. } = fetch;
+        let Fetch { outcome: came, filler, order, .. } = fetch;
         let (hit, status) = match came {
-            Came::Nothing | Came::Passed => return ended,
-            Came::TooLargeForAPart => {
+            FetchOutcome::Nothing | FetchOutcome::Passed => return ended,
+            FetchOutcome::TooLargeForAPart => {
                 drop((filler, ended));
-                request.head = self.asked.text().to_vec();
+                request.head = self.original.text().to_vec();
                 return self.pass::<R>(client, request, Forwarded::Partial, None).await;
             }
-            Came::Stored(hit) => {
+            FetchOutcome::Stored(hit) => {
                 if let (Ok(Outcome::Elsewhere(rest)), Some(filler)) = (ended, filler) {
                     self.go_on::<R>(request, *rest, (order, filler, hit.clone()));
                 }
                 (hit, CacheStatus { is_stored: true, ..status })
             }
-            Came::Confirmed(hit) => (hit, CacheStatus { forwarded_status: Some(304), ..status }),
-            Came::StaleOnError(hit) => {
+            FetchOutcome::Confirmed(hit) => (hit, CacheStatus { forwarded_status: Some(304), ..status }),
+            FetchOutcome::StaleOnError(hit) => {
                 (hit, CacheStatus { forwarded_status: request.record.status, ..status })
             }
         };
@@ -282,16 +282,16 @@ impl Cached<'_> {
             Some(ended) => ended,
             // The disk has failed in this moment.
             None => {
-                request.head = self.asked.text().to_vec();
+                request.head = self.original.text().to_vec();
                 self.pass::<R>(client, request, why, Some("disk")).await
             }
         }
     }
 
     /// Asks for all of it, under the conditions of what is stored.
-    fn ask(&self, request: &mut Request, stale: Option<&Hit>) {
+    fn prepare_fetch(&self, request: &mut Request, stale: Option<&Hit>) {
         let conditions = stale.map(Hit::conditions).unwrap_or_default();
-        request.head = conditional(&self.asked, &conditions);
+        request.head = conditional(&self.original, &conditions);
     }
 
     /// Takes the rest of a response, in a separate task.
@@ -327,9 +327,9 @@ impl Cached<'_> {
     {
         let Plan { key, .. } = &self.plan;
         // Another request does it already, or nothing is written any more.
-        let Begin::Fill(filler) = self.cache.begin(key, &self.asked.head(), true) else { return };
+        let Begin::Fill(filler) = self.cache.begin(key, &self.original.head(), true) else { return };
         let mut connection = self.connection.for_own_requests();
-        let head = conditional(&self.asked, &stale.conditions());
+        let head = conditional(&self.original, &stale.conditions());
         let mut own = request.again(head, &connection);
         let order = self.order(Some(stale));
         R::spawn(async move {
@@ -345,7 +345,7 @@ impl Cached<'_> {
 const CACHE_STATUS: &str = "Cache-Status";
 
 /// Tells the client what the cache did, with a response of the backend.
-fn say(request: &mut Request, status: &CacheStatus) {
+fn report_cache_status(request: &mut Request, status: &CacheStatus) {
     request.record.cache = Some(word(status));
     ResponseFields::set_own(&mut request.response_fields, CACHE_STATUS, Some(status.value().into_bytes()));
 }

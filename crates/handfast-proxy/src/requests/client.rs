@@ -7,7 +7,7 @@ pub(crate) mod h2_client;
 use handfast_wire::http1::ResponseHead;
 
 use crate::backends::connector::Cancellation;
-use crate::requests::decide::answer::Answer;
+use crate::requests::decide::own_response::OwnResponse;
 use crate::requests::decide::request::Request;
 use crate::requests::head::content::{Output, Sink, Source};
 use crate::requests::head::fault::Fault;
@@ -20,7 +20,7 @@ pub(crate) trait Client: Source + Sink + Cancellation {
     /// Puts a whole response of our own.
     fn put_answer(
         &mut self,
-        answer: &Answer,
+        answer: &OwnResponse,
         request: Option<&Request>,
         close: bool,
         output: &mut Output<'_>,

@@ -1,7 +1,7 @@
 //! Decisions about a request, without waiting: its route, access rules and limits, the head for its backend, its plan for the cache, and
 //! responses of the proxy's own.
 
-pub(crate) mod answer;
+pub(crate) mod own_response;
 pub(crate) mod cache_plan;
 pub(crate) mod connection;
 pub(crate) mod forward;

@@ -33,7 +33,7 @@ use crate::requests::head::trailers::Filtered;
 use crate::requests::relay::auth_server::is_same_field;
 use crate::requests::relay::send_answer::wait;
 use crate::requests::relay::upstream::{Upstream, policy};
-use crate::worker::http::SLOW_WINDOW;
+use crate::worker::request_routes::SLOW_WINDOW;
 
 /// Time for which the content of a request with `Expect: 100-continue` waits for the backend's response (RFC 9110 §10.1.1).
 const CONTINUE: Duration = Duration::from_secs(1);
@@ -94,7 +94,7 @@ pub(crate) struct Exchange<'a, S: Socket> {
     content_waits: Option<Moment>,
     connected: Moment,
     /// Time at which bytes of the request were last sent; interim responses do not count.
-    asked: Moment,
+    last_sent: Moment,
     /// Time at which content last moved; start of the present window of [`SLOW_WINDOW`], and the bytes that had moved then.
     progress: Moment,
     window: (Moment, u64),
@@ -110,7 +110,7 @@ fn is_about_the_connection(head: &ResponseHead<'_>) -> bool {
     head.values(name).any(authenticates_connections)
 }
 
-enum Turn {
+enum RoundProgress {
     Moved,
     Blocked,
     Done,
@@ -145,7 +145,7 @@ impl<'a, S: Socket + std::fmt::Debug + 'static> Exchange<'a, S> {
             is_stream_tunnel: false,
             content_waits,
             connected: now,
-            asked: now,
+            last_sent: now,
             progress: now,
             window: (now, 0),
         }
@@ -197,9 +197,9 @@ impl<'a, S: Socket + std::fmt::Debug + 'static> Exchange<'a, S> {
                 let mut io = lent.io(&self.connection.waker);
                 while rounds < ROUNDS {
                     match self.turn(client, &mut io, R::turn())? {
-                        Turn::Moved => rounds += 1,
-                        Turn::Blocked => break,
-                        Turn::Done => return Ok(()),
+                        RoundProgress::Moved => rounds += 1,
+                        RoundProgress::Blocked => break,
+                        RoundProgress::Done => return Ok(()),
                     }
                     // One round is short, whatever it moves; most exchanges have no other, and the clock costs something too.
                     let now = R::now();
@@ -221,10 +221,15 @@ impl<'a, S: Socket + std::fmt::Debug + 'static> Exchange<'a, S> {
         }
     }
 
-    fn turn(&mut self, client: &mut impl Client, io: &mut Io<'_>, now: Moment) -> Result<Turn, Fault> {
+    fn turn(
+        &mut self,
+        client: &mut impl Client,
+        io: &mut Io<'_>,
+        now: Moment,
+    ) -> Result<RoundProgress, Fault> {
         let mut moved = match self.send_request(client, io, now) {
             // It takes no more of the request. Its response is still passed on, and its report about its stream is the better reason.
-            Err(fault) if fault.is_of_backend() && (self.has_begun || self.backend.says_why()) => {
+            Err(fault) if fault.is_of_backend() && (self.has_begun || self.backend.reports_reason()) => {
                 io.buffers.out.clear();
                 self.is_refused = true;
                 false
@@ -234,12 +239,12 @@ impl<'a, S: Socket + std::fmt::Debug + 'static> Exchange<'a, S> {
         if !self.has_begun {
             moved |= self.read_response(client, io, now)?;
             if self.is_tunnel {
-                return Ok(Turn::Done);
+                return Ok(RoundProgress::Done);
             }
         }
         if self.has_begun {
             if client.hands_over() {
-                return Ok(Turn::Done);
+                return Ok(RoundProgress::Done);
             }
             if client.accepts(io)? && !self.backend.has_ended() {
                 let fields = self.request.response_fields.as_deref();
@@ -249,10 +254,10 @@ impl<'a, S: Socket + std::fmt::Debug + 'static> Exchange<'a, S> {
             }
             client.flush(&mut io.output())?;
             if self.backend.has_ended() && client.is_done() {
-                return Ok(Turn::Done);
+                return Ok(RoundProgress::Done);
             }
         }
-        Ok(if moved { Turn::Moved } else { Turn::Blocked })
+        Ok(if moved { RoundProgress::Moved } else { RoundProgress::Blocked })
     }
 
     /// The head, and content as far as it has come.
@@ -285,7 +290,7 @@ impl<'a, S: Socket + std::fmt::Debug + 'static> Exchange<'a, S> {
         };
         self.backend.flush(&mut io.output())?;
         if moved {
-            self.asked = now;
+            self.last_sent = now;
         }
         Ok(moved)
     }
@@ -431,7 +436,12 @@ impl<'a, S: Socket + std::fmt::Debug + 'static> Exchange<'a, S> {
         } else if is_sending && !self.backend.is_full() {
             (content.min(slow), Side::Client, Cause::RequestDeadline, Some(408))
         } else {
-            (self.asked.deadline(request.limits().answer), Side::Backend, Cause::AnswerDeadline, Some(504))
+            (
+                self.last_sent.deadline(request.limits().answer),
+                Side::Backend,
+                Cause::AnswerDeadline,
+                Some(504),
+            )
         };
         let until =
             self.content_waits.filter(|until| now < *until).map_or(deadline, |until| until.min(deadline));

@@ -64,7 +64,7 @@ pub(crate) fn build(
         user: ServiceUser::from(&config.process),
         now,
     };
-    context.lists(&config.process.weak_keys, previous);
+    context.load_key_lists(&config.process.weak_keys, previous);
     let admin_token = config.admin_token_file.as_ref().and_then(|file| context.admin_token(file));
     let mut service = |model| ServiceBuilder::new(&mut context, model, previous).build();
     let services: Vec<ServiceState> = config.services.iter().filter_map(&mut service).collect();
@@ -115,7 +115,7 @@ pub(super) struct BuildContext<'a, 'p> {
 
 impl BuildContext<'_, '_> {
     /// Reads the lists of known keys. If a file cannot be used now, the keys of its earlier version are still refused.
-    fn lists(&mut self, files: &[PathBuf], previous: Option<&State>) {
+    fn load_key_lists(&mut self, files: &[PathBuf], previous: Option<&State>) {
         let loaded = weak::load(files, previous.map(|previous| &previous.known_keys));
         self.may_be_half_written |= loaded.findings.iter().any(Finding::may_be_half_written);
         self.report.take(loaded.findings, self.places);

@@ -30,7 +30,7 @@ pub(crate) fn check_plans(state: &State, addresses: &Addresses) -> Vec<CheckPlan
             for place in dial_addresses(&backend.target, through, &state.own_targets, addresses) {
                 let standing = service.standings.of(&place.name);
                 let Some(check) = &check else {
-                    standing.is_not_checked();
+                    standing.clear_check_result();
                     continue;
                 };
                 if plans[begin..].iter().any(|known| known.name == place.name) {

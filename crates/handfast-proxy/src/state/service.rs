@@ -26,7 +26,7 @@ use crate::admission::gate::{Gate, Gates};
 use crate::admission::permits::{AddressLimit, Pool};
 use crate::admission::sticky;
 use crate::admission::users::{self, Users};
-use crate::backends::group::Turns;
+use crate::backends::group::RotationCounters;
 use crate::backends::standing::Standings;
 use crate::backends::tls::{BackendTlsSettings, client_for};
 use crate::backends::tunnel::ProxyHop;
@@ -92,7 +92,7 @@ impl<'b, 'a, 'p> ServiceBuilder<'b, 'a, 'p> {
             gates: gates?,
             sticky_keys: sticky_keys?,
             cache: self.cache(),
-            turns: Turns::default(),
+            turns: RotationCounters::default(),
             slots: before.map(|before| Arc::clone(&before.slots)).unwrap_or_default(),
             standings: before
                 .map_or_else(|| Standings::new(&model.name), |before| Arc::clone(&before.standings)),
@@ -345,8 +345,8 @@ impl<'b, 'a, 'p> ServiceBuilder<'b, 'a, 'p> {
     }
 
     fn client_rule(&mut self, checks: &ClientChecks, demand: Demand) -> Option<ClientRule> {
-        let wanted = checks.tls_settings(demand, &self.context.known_keys);
-        let mut loaded = client_certificates::load_all(&wanted, &self.context.lists, self.context.now);
+        let tls_settings = checks.tls_settings(demand, &self.context.known_keys);
+        let mut loaded = client_certificates::load_all(&tls_settings, &self.context.lists, self.context.now);
         let still = "clients' certificates are checked against the revocation lists that were in it, until these expire";
         self.leave_out(loaded.left_out, still);
         let is_known = |(known, of, _): &&Authorities| known == checks && *of == demand;

@@ -33,7 +33,7 @@ use handfast_process::listeners::ListenerId;
 #[derive(Clone, Debug, Default)]
 pub(crate) enum Successor {
     #[default]
-    Nobody,
+    None,
     /// It has its own sockets there, and this number of threads.
     Beside(u32),
     /// It has the very sockets of these listeners.
@@ -63,7 +63,7 @@ pub(crate) struct HttpBuffers {
 }
 
 /// A connection of this age is no newcomer; one that carried bytes within this time is in use.
-const A_WHILE: Duration = Duration::from_millis(100);
+const RECENT_USE_PERIOD: Duration = Duration::from_millis(100);
 const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
 /// A tenth of a second, the tick of [`contexts::time_is`].
 const TICK_NANOS: u64 = 100_000_000;
@@ -98,7 +98,7 @@ pub(crate) struct WorkerContext {
     phase: Cell<WorkerPhase>,
     after: RefCell<Successor>,
     /// Acceptors that have not yet been notified that the previous process has closed its listeners.
-    stands_alone: Cell<usize>,
+    close_notices: Cell<usize>,
     connections: Cell<usize>,
     /// Tasks that wait for a connection to end.
     waiting: RefCell<Vec<TaskHandle>>,
@@ -133,7 +133,7 @@ impl WorkerContext {
             challenges: RefCell::default(),
             phase: Cell::new(WorkerPhase::Serving),
             after: RefCell::default(),
-            stands_alone: Cell::new(0),
+            close_notices: Cell::new(0),
             connections: Cell::new(0),
             waiting: RefCell::default(),
             acceptors: RefCell::default(),
@@ -141,15 +141,15 @@ impl WorkerContext {
     }
 
     /// A connection that began to carry bytes at `since` does so at `now`.
-    pub(crate) fn carries(&self, since: Moment, now: Moment) {
-        if now.since(since) >= A_WHILE {
+    pub(crate) fn record_carried(&self, since: Moment, now: Moment) {
+        if now.since(since) >= RECENT_USE_PERIOD {
             self.carried.set(Some(now));
         }
     }
 
     /// Returns true if an older connection carried bytes a moment ago: new handshakes may delay it.
     pub(crate) fn has_carried(&self, now: Moment) -> bool {
-        self.carried.get().is_some_and(|last| now.since(last) < A_WHILE)
+        self.carried.get().is_some_and(|last| now.since(last) < RECENT_USE_PERIOD)
     }
 
     /// Returns true if private keys are in another process that does not answer now.
@@ -221,7 +221,7 @@ impl WorkerContext {
         !self.acceptors.borrow().is_empty()
     }
 
-    pub(crate) fn is_followed_by(&self, after: Successor) {
+    pub(crate) fn set_successor(&self, after: Successor) {
         self.after.replace(after);
     }
 
@@ -232,7 +232,7 @@ impl WorkerContext {
 
     /// Returns true if another process serves the addresses of this one, which drains.
     pub(crate) fn is_replaced(&self) -> bool {
-        !matches!(*self.after.borrow(), Successor::Nobody)
+        !matches!(*self.after.borrow(), Successor::None)
     }
 
     /// Returns true if another process has the very sockets of this listener.
@@ -241,15 +241,15 @@ impl WorkerContext {
     }
 
     /// The process before this one has closed its listeners.
-    pub(crate) fn stand_alone(&self) {
-        self.stands_alone.set(self.acceptors.borrow().len());
+    pub(crate) fn announce_predecessor_closed(&self) {
+        self.close_notices.set(self.acceptors.borrow().len());
         self.acceptors.borrow().iter().for_each(|task| task.wake());
     }
 
     /// Returns true, once for each acceptor, if the present one has to be notified of that.
-    pub(crate) fn stands_alone(&self) -> bool {
-        let left = self.stands_alone.get();
-        self.stands_alone.set(left.saturating_sub(1));
+    pub(crate) fn take_close_notice(&self) -> bool {
+        let left = self.close_notices.get();
+        self.close_notices.set(left.saturating_sub(1));
         left > 0
     }
 

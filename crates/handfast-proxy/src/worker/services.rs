@@ -3,7 +3,7 @@
 //! In: the [`State`] that all threads share. Out: services with TLS servers, rules, backends and limits, which the path
 //! reads without touching what other cores write. State that outlives a reload (an endpoint's standing) is passed on.
 
-use crate::backends::names::{Addresses, looked_up};
+use crate::backends::names::{Addresses, names_to_resolve};
 use handfast_process::listeners::ListenerId;
 use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
@@ -29,7 +29,7 @@ use crate::backends::standing::Standings;
 use crate::backends::tls::{BackendPrelude, BackendTlsClient, BackendTlsSettings};
 use crate::backends::tunnel::{DialAddress, ProxyHop, dial_addresses};
 use crate::state::{RingId, RouteState, ServiceState, State};
-use crate::worker::http::ThreadHttp;
+use crate::worker::request_routes::ThreadHttp;
 use handfast_config::RouteTable;
 use handfast_config::model::{
     self, Address, Backend, Clients, ConnectThrough, Limits, MissingCloseNotify, PlainHttp, RouteTls,
@@ -382,7 +382,7 @@ impl ThreadService {
     pub(crate) fn no_backend(&self, chosen: Chosen) -> CloseReason {
         let ThreadBackends { list, group } = self.backends_of(chosen);
         group.nothing_to_try();
-        let names = looked_up(list.iter().map(|backend| &backend.target), self.connect_through());
+        let names = names_to_resolve(list.iter().map(|backend| &backend.target), self.connect_through());
         let names: Vec<_> = names.map(|(name, _)| name.as_str()).collect();
         let reason = |cause| CloseReason::new(Step::Connect, Side::Operator, cause);
         match (group.is_all_out(), names.is_empty()) {

@@ -31,13 +31,13 @@ use handfast_tls::session::{Received, Session as _};
 use handfast_process::sandbox;
 
 /// The lowest priority of an ordinary thread (setpriority(2)), for where a sandbox around this process refuses `SCHED_IDLE`.
-const LOWEST: i32 = 19;
+const LOWEST_NICE: i32 = 19;
 /// Room for a usual first flight: a chain of two or three certificates.
 const FLIGHT: usize = 4096;
 /// The worker is woken for this number of answers at once: each time it is woken it takes the processor away from the signer, and back.
-const AT_ONCE: usize = 8;
+const ANSWER_BATCH: usize = 8;
 /// No answer waits longer for those that follow it.
-const HELD_BACK: Duration = Duration::from_millis(2);
+const MAX_ANSWER_DELAY: Duration = Duration::from_millis(2);
 
 pub(crate) struct Work {
     pub(crate) session: ServerSession,
@@ -45,7 +45,7 @@ pub(crate) struct Work {
 }
 
 /// The session when the hello has been answered.
-pub(crate) struct Answered {
+pub(crate) struct ServerFlight {
     pub(crate) session: ServerSession,
     pub(crate) received: Received,
     pub(crate) plaintext: Buffer,
@@ -54,10 +54,10 @@ pub(crate) struct Answered {
 
 impl Work {
     /// Computes the answer, here.
-    pub(crate) fn answer(mut self) -> Answered {
+    pub(crate) fn answer(mut self) -> ServerFlight {
         let (mut plaintext, mut replies) = (Buffer::default(), Buffer::with_capacity(FLIGHT));
         let received = self.session.receive(&mut self.hello, &mut plaintext, &mut replies);
-        Answered { session: self.session, received, plaintext, replies }
+        ServerFlight { session: self.session, received, plaintext, replies }
     }
 }
 
@@ -65,7 +65,7 @@ enum JobState {
     Waits(Box<Work>),
     /// Begun, taken back or handed out.
     Away,
-    Answered(Box<Answered>),
+    Answered(Box<ServerFlight>),
     Panicked(Box<dyn Any + Send>),
 }
 
@@ -75,10 +75,10 @@ struct Slot {
 }
 
 impl Slot {
-    /// Takes the state if `wanted` accepts it, without waiting; `None` also while the signer is at it.
-    fn take_if(&self, wanted: impl FnOnce(&JobState) -> bool) -> Option<JobState> {
+    /// Takes the state if `accepts` accepts it, without waiting; `None` also while the signer is at it.
+    fn take_if(&self, accepts: impl FnOnce(&JobState) -> bool) -> Option<JobState> {
         let mut state = tried(&self.state)?;
-        wanted(&state).then(|| std::mem::replace(&mut *state, JobState::Away))
+        accepts(&state).then(|| std::mem::replace(&mut *state, JobState::Away))
     }
 }
 
@@ -139,7 +139,7 @@ impl JobQueue {
     fn run(&self) {
         if handfast_net::sys::run_when_idle().is_err() {
             // On Linux this applies to the thread alone. If it is refused too, the signer is an ordinary thread, and still works.
-            let _ = rustix::process::setpriority_process(None, LOWEST);
+            let _ = rustix::process::setpriority_process(None, LOWEST_NICE);
         }
         handfast_tls::warm_up();
         sandbox::confine_this_thread();
@@ -148,7 +148,7 @@ impl JobQueue {
 
     /// Answers until it is to end, and wakes the worker for several answers at once. `now` is the clock.
     fn serve(&self, now: impl Fn() -> Instant) {
-        let mut answered = Vec::with_capacity(AT_ONCE);
+        let mut answered = Vec::with_capacity(ANSWER_BATCH);
         let mut first = now();
         while let Some(slot) = self.next() {
             if answered.is_empty() {
@@ -159,8 +159,8 @@ impl JobQueue {
             }
             // The session goes on in the worker.
             contexts::give_back();
-            let is_late = now().saturating_duration_since(first) >= HELD_BACK;
-            if answered.len() == AT_ONCE || is_late || locked(&self.queue).slots.is_empty() {
+            let is_late = now().saturating_duration_since(first) >= MAX_ANSWER_DELAY;
+            if answered.len() == ANSWER_BATCH || is_late || locked(&self.queue).slots.is_empty() {
                 answered.drain(..).for_each(|slot| slot.task.wake_by_ref());
             }
         }
@@ -249,7 +249,7 @@ impl Pending {
     /// Returns the outcome, once there is one.
     ///
     /// **Panics** when computing it has, as if it had been computed here.
-    pub(crate) fn take(&self) -> Option<Answered> {
+    pub(crate) fn take(&self) -> Option<ServerFlight> {
         match self.slot.take_if(|state| matches!(state, JobState::Answered(_) | JobState::Panicked(_)))? {
             JobState::Answered(answered) => Some(*answered),
             JobState::Panicked(panic) => resume_unwind(panic),

@@ -20,7 +20,7 @@ use crate::backends::group::Group;
 /// Bytes of a hash in a cookie: no client finds another backend's by trying.
 const HASH_BYTES: usize = 16;
 /// Backends whose cookies are kept; names that are resolved repeatedly could have any number.
-const MOST_KEPT: usize = 10_000;
+const MAX_BACKENDS: usize = 10_000;
 
 /// Stickiness of a route: keeps clients at their backends.
 #[derive(Debug)]
@@ -63,7 +63,7 @@ impl ThreadSticky {
         let hash = self.key.as_ref().map(|key| key.hash(&[self.service.as_bytes(), backend.as_bytes()]));
         let value: Rc<str> = BASE64URL_NOPAD.encode(&hash.unwrap_or_default()[..HASH_BYTES]).into();
         let mut values = self.values.borrow_mut();
-        if values.len() >= MOST_KEPT {
+        if values.len() >= MAX_BACKENDS {
             values.clear();
         }
         values.insert(Rc::clone(backend), Rc::clone(&value));

@@ -94,12 +94,19 @@ pub(super) async fn probe(
             let host = host.as_ref().unwrap_or(&plan.host);
             let request = verdict::request(path, host);
             let judge = |received: &[u8]| verdict::of_http(received, status);
-            ask(&mut leg, request.as_bytes(), judge, &mut received, (time.deadline, *timeout), scratch)
-                .await?
+            query_backend(
+                &mut leg,
+                request.as_bytes(),
+                judge,
+                &mut received,
+                (time.deadline, *timeout),
+                scratch,
+            )
+            .await?
         }
         CheckKind::SendExpect { send, expect } => {
             let judge = |received: &[u8]| verdict::of_bytes(received, expect);
-            ask(&mut leg, send, judge, &mut received, (time.deadline, *timeout), scratch).await?
+            query_backend(&mut leg, send, judge, &mut received, (time.deadline, *timeout), scratch).await?
         }
     };
     end(&mut leg, kind, time.deadline, scratch).await;
@@ -177,7 +184,7 @@ fn header(version: SentHeader, local: Option<SocketAddr>, backend: &Address) -> 
 }
 
 /// Sends the question, and receives until it is answered.
-async fn ask(
+async fn query_backend(
     leg: &mut Leg,
     question: &[u8],
     judge: impl Fn(&[u8]) -> Judged,

@@ -120,8 +120,8 @@ mod tests {
                 Some(outcome) => assert!(matches!(outcome, Err(Wrong::NotHttp(_))), "{other:?}: {outcome:?}"),
             }
         }
-        let told = http(b"\x15\x03\x03\n\"").expect("it is wrong").expect_err("at once").to_string();
-        assert_eq!(told, "the answer is not HTTP; it begins with \"\\x15\\x03\\x03\\n\\\"\"");
+        let refusal = http(b"\x15\x03\x03\n\"").expect("it is wrong").expect_err("at once").to_string();
+        assert_eq!(refusal, "the answer is not HTTP; it begins with \"\\x15\\x03\\x03\\n\\\"\"");
     }
 
     #[test]

@@ -17,7 +17,7 @@ fn refused() -> CloseReason {
     CloseReason::new(Step::Connect, Side::Backend, Cause::Socket(SocketCause::Refused))
 }
 
-const PATIENCE: FailurePolicy = FailurePolicy { failures: 3, pause: Duration::from_secs(10) };
+const FAILURE_POLICY: FailurePolicy = FailurePolicy { failures: 3, pause: Duration::from_secs(10) };
 
 /// Returns one group for each thread, all with the same backends.
 fn groups<const THREADS: usize>(balance: Balance, names: &[&str]) -> [Group; THREADS] {
@@ -73,7 +73,7 @@ fn names(attempts: &[Attempt]) -> Vec<&str> {
 fn fail(group: &Group, name: &str, times: usize) {
     for _ in 0..times {
         let endpoint = group.endpoints().into_iter().find(|known| *known.name == *name).expect("it is there");
-        Attempt { endpoint, trial: None }.failed(&refused(), PATIENCE);
+        Attempt { endpoint, trial: None }.failed(&refused(), FAILURE_POLICY);
     }
 }
 
@@ -137,7 +137,7 @@ fn when_none_is_up_one_connection_tries_and_the_others_wait_for_it() {
     let guess = dial(&one, now, &[]);
     assert!(matches!(other.pick(now, &[], None), Pick::Wait(_)));
     let a = Rc::clone(&guess.endpoint);
-    guess.failed(&refused(), PATIENCE);
+    guess.failed(&refused(), FAILURE_POLICY);
     assert!(matches!(one.pick(now, &[a], None), Pick::Nothing), "not twice by the same connection");
     assert!(dial(&other, now, &[]).trial.is_some(), "the pause is no reason to refuse a client");
 }
@@ -372,7 +372,7 @@ fn what_this_machine_lacks_is_not_held_against_a_backend() {
     for cause in local.map(Cause::Socket).into_iter().chain([Cause::Internal]) {
         for _ in 0..5 {
             let reason = CloseReason::new(Step::Connect, Side::Local, cause);
-            dial(&group, now, &[]).failed(&reason, PATIENCE);
+            dial(&group, now, &[]).failed(&reason, FAILURE_POLICY);
         }
         assert_eq!(group.endpoints()[0].standing.availability(), Availability::Up, "{cause:?}");
     }
@@ -403,7 +403,7 @@ fn whether_all_are_out_of_use_is_known() {
 fn a_backend_that_answered_and_failed_later_counts_as_one_that_fails() {
     let group = group(Balance::RoundRobin, &["a"]);
     let in_use = dial(&group, Moment::now(), &[]).connected(Duration::ZERO, true);
-    in_use.failed(&refused(), FailurePolicy { failures: 1, ..PATIENCE });
+    in_use.failed(&refused(), FailurePolicy { failures: 1, ..FAILURE_POLICY });
     assert!(matches!(in_use.endpoint().standing.availability(), Availability::Down(_)));
     assert_eq!(in_use.endpoint().standing.cause(), Some(Cause::Socket(SocketCause::Refused)));
 }

@@ -123,7 +123,7 @@ impl Standing {
     }
 
     /// The process before this one found it down by its checks: it is, until one passes.
-    pub(super) fn was_found_down(&self, since: SystemTime) {
+    pub(super) fn set_found_down(&self, since: SystemTime) {
         self.exclude(|exclusion| {
             let checked = exclusion.checked.get_or_insert_with(Checked::new);
             checked.proven = true;
@@ -132,7 +132,7 @@ impl Standing {
     }
 
     /// Its service has no checks any more: what they found does not count.
-    pub(crate) fn is_not_checked(&self) {
+    pub(crate) fn clear_check_result(&self) {
         self.exclude(|exclusion| exclusion.checked = None);
     }
 

@@ -5,11 +5,11 @@ use std::time::Duration;
 use handfast_net::fault::Cause as Socket;
 
 use super::{Availability, FailurePolicy, Standings};
-use crate::testing::said;
+use crate::testing::logged_lines;
 use handfast_observe::cause::Cause;
 use handfast_observe::operator_state::OperatorState;
 
-const PATIENCE: FailurePolicy = FailurePolicy { failures: 3, pause: Duration::from_secs(3_600) };
+const FAILURE_POLICY: FailurePolicy = FailurePolicy { failures: 3, pause: Duration::from_secs(3_600) };
 const RISE: u32 = 2;
 const FALL: u32 = 3;
 
@@ -23,7 +23,7 @@ fn pass(standing: &super::Standing, times: usize) {
 
 fn refused(standing: &super::Standing) {
     let refused = Cause::Socket(Socket::Refused);
-    (0..3).for_each(|_| drop(standing.failed(refused, None, PATIENCE)));
+    (0..3).for_each(|_| drop(standing.failed(refused, None, FAILURE_POLICY)));
 }
 
 #[test]
@@ -61,7 +61,7 @@ fn one_that_never_passed_is_out_with_its_first_failure() {
     fail(&standing, 1);
     assert_eq!(standing.availability(), Availability::Out);
     assert_eq!(standing.checked().and_then(|seen| seen.last_failure).as_deref(), Some("status 503"));
-    standing.is_not_checked();
+    standing.clear_check_result();
     assert_eq!(standing.availability(), Availability::Up, "a reload took the checks away");
     assert!(standing.checked().is_none());
 }
@@ -72,7 +72,7 @@ fn what_checks_find_is_said_when_it_changes() {
     let standings = Standings::new("web");
     let standing = standings.of("10.0.0.7:80");
     let is = |begin: &str, rest: &str, action: &dyn Fn()| {
-        let lines = said(action);
+        let lines = logged_lines(action);
         let [line] = &lines[..] else { panic!("{lines:?}") };
         let begin = format!("service web: backend 10.0.0.7:80 is {begin}");
         assert!(line.starts_with(&begin) && line.ends_with(rest), "{line}");

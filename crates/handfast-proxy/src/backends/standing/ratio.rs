@@ -10,11 +10,11 @@ use handfast_net::clock::Moment;
 /// Duration of one window.
 pub(super) const WINDOW: Duration = Duration::from_secs(10);
 /// With fewer requests in a window their share has no meaning.
-pub(super) const LEAST: u64 = 20;
+pub(super) const MIN_REQUESTS: u64 = 20;
 
 /// Bits of a count, and its maximum.
 const BITS: u32 = 24;
-const MOST: u64 = (1 << BITS) - 1;
+const MAX_COUNT: u64 = (1 << BITS) - 1;
 
 /// The number of the window, in the upper 16 bits, then all requests, then those that failed.
 #[derive(Debug, Default)]
@@ -33,15 +33,16 @@ impl Ratio {
         let window = (now.nanos() / WINDOW.as_nanos() as u64) & 0xffff;
         let after = |before: u64| {
             let is_same = before >> (2 * BITS) == window;
-            let (all, failed) = if is_same { ((before >> BITS) & MOST, before & MOST) } else { (0, 0) };
-            let (all, failed) = ((all + 1).min(MOST), (failed + u64::from(has_failed)).min(MOST));
+            let (all, failed) =
+                if is_same { ((before >> BITS) & MAX_COUNT, before & MAX_COUNT) } else { (0, 0) };
+            let (all, failed) = ((all + 1).min(MAX_COUNT), (failed + u64::from(has_failed)).min(MAX_COUNT));
             window << (2 * BITS) | all << BITS | failed
         };
         let mut before = self.0.load(Ordering::Relaxed);
         loop {
             let counted = after(before);
             match self.0.compare_exchange_weak(before, counted, Ordering::Relaxed, Ordering::Relaxed) {
-                Ok(_) => return Counted { all: (counted >> BITS) & MOST, failed: counted & MOST },
+                Ok(_) => return Counted { all: (counted >> BITS) & MAX_COUNT, failed: counted & MAX_COUNT },
                 Err(other) => before = other,
             }
         }
@@ -90,7 +91,7 @@ mod tests {
             }
         });
         assert_eq!(ratio.count(Moment::from_nanos(1), true), Counted { all: 4_001, failed: 1_001 });
-        ratio.0.store(MOST << BITS | MOST, Ordering::Relaxed);
-        assert_eq!(ratio.count(Moment::from_nanos(1), true), Counted { all: MOST, failed: MOST });
+        ratio.0.store(MAX_COUNT << BITS | MAX_COUNT, Ordering::Relaxed);
+        assert_eq!(ratio.count(Moment::from_nanos(1), true), Counted { all: MAX_COUNT, failed: MAX_COUNT });
     }
 }

@@ -12,11 +12,11 @@ use handfast_observe::operator_state::OperatorState;
 #[derive(Debug)]
 pub(crate) struct Standings {
     service: Box<str>,
-    known: Mutex<Known>,
+    table: Mutex<StandingTable>,
 }
 
 #[derive(Debug, Default)]
-struct Known {
+struct StandingTable {
     /// Weak, so that unused addresses take no room.
     by_name: HashMap<Box<str>, Weak<Standing>>,
     /// With this number, unused ones are removed.
@@ -25,7 +25,7 @@ struct Known {
     requested_states: BTreeMap<Box<str>, OperatorState>,
 }
 
-impl Known {
+impl StandingTable {
     /// By the backend's own name, or else by the one that it was resolved from.
     fn operator_state(&self, name: &str) -> Option<OperatorState> {
         let by_source = || self.requested_states.get(&*resolved_from(name)?);
@@ -42,14 +42,14 @@ fn resolved_from(name: &str) -> Option<Box<str>> {
 
 impl Standings {
     pub(crate) fn new(service: &str) -> Arc<Self> {
-        Arc::new(Self { service: service.into(), known: Mutex::default() })
+        Arc::new(Self { service: service.into(), table: Mutex::default() })
     }
 
     /// The standing of a backend, made when there is none yet.
     ///
     /// For when a state is taken over or a name resolves to something else: it takes a lock.
     pub(crate) fn of(&self, name: &str) -> Arc<Standing> {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.table.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(standing) = known.by_name.get(name).and_then(Weak::upgrade) {
             return standing;
         }
@@ -65,9 +65,11 @@ impl Standings {
 
     /// Sets the state that an operator requests for a backend, or for all that a name of the configuration resolves to, now and later.
     pub(crate) fn set_operator_state(&self, name: &str, requested: OperatorState) {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.table.lock().unwrap_or_else(PoisonError::into_inner);
         // A request for all of them replaces those for each.
-        known.requested_states.retain(|said, _| resolved_from(said).as_deref() != Some(name));
+        known
+            .requested_states
+            .retain(|requested_name, _| resolved_from(requested_name).as_deref() != Some(name));
         known.requested_states.remove(name);
         // The default is stored only where it contradicts a request for all of them.
         if requested != OperatorState::Up || known.operator_state(name).is_some() {
@@ -85,7 +87,7 @@ impl Standings {
         &self,
         is_configured: impl Fn(&str) -> bool,
     ) -> Vec<(String, OperatorState)> {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.table.lock().unwrap_or_else(PoisonError::into_inner);
         known.requested_states.retain(|name, _| {
             is_configured(name) || resolved_from(name).is_some_and(|source| is_configured(&source))
         });
@@ -94,7 +96,7 @@ impl Standings {
 
     /// The states that an operator requested, by name and word; and the backends that are not up.
     pub(crate) fn transferred(&self) -> (Vec<(String, String)>, Vec<TransferredStanding>) {
-        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = self.table.lock().unwrap_or_else(PoisonError::into_inner);
         let states = known.requested_states.iter();
         let states = states.map(|(name, requested)| (name.to_string(), requested.name().to_owned()));
         let standings = known.by_name.values().filter_map(Weak::upgrade);
@@ -111,6 +113,6 @@ impl Standings {
 
     #[cfg(test)]
     pub(super) fn count(&self) -> usize {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner).by_name.len()
+        self.table.lock().unwrap_or_else(PoisonError::into_inner).by_name.len()
     }
 }

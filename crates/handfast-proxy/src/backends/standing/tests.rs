@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use super::*;
-use crate::testing::said;
+use crate::testing::logged_lines;
 use handfast_observe::reason::Step;
 
-const PATIENCE: FailurePolicy = FailurePolicy { failures: 3, pause: Duration::from_secs(3_600) };
+const FAILURE_POLICY: FailurePolicy = FailurePolicy { failures: 3, pause: Duration::from_secs(3_600) };
 /// The pause is over at once.
 const NO_PAUSE: FailurePolicy = FailurePolicy { failures: 3, pause: Duration::ZERO };
 
@@ -26,11 +26,11 @@ fn failures_of_all_threads_count_together() {
     let other = standings.of("10.0.0.8:80");
     for (number, thread) in threads.iter().enumerate() {
         assert_eq!(thread.availability(), Availability::Up, "after {number} failures");
-        let marked = thread.failed(REFUSED, None, PATIENCE);
+        let marked = thread.failed(REFUSED, None, FAILURE_POLICY);
         assert_eq!(marked.is_some(), number == 2, "the caller that marks it down logs it, and no other");
     }
-    assert_eq!(other.failed(REFUSED, None, PATIENCE), None, "it is another backend");
-    assert_eq!(threads[0].failed(REFUSED, None, PATIENCE), None, "it is down already");
+    assert_eq!(other.failed(REFUSED, None, FAILURE_POLICY), None, "it is another backend");
+    assert_eq!(threads[0].failed(REFUSED, None, FAILURE_POLICY), None, "it is down already");
     assert!(threads.iter().all(|thread| matches!(thread.availability(), Availability::Down(_))));
     assert_eq!((threads[0].cause(), threads[0].failures()), (Some(REFUSED), 4));
     assert_eq!(other.availability(), Availability::Up);
@@ -44,7 +44,7 @@ fn failures_of_all_threads_count_together() {
 fn a_success_in_between_begins_anew() {
     let standing = Standings::new("web").of("10.0.0.7:80");
     for _ in 0..10 {
-        (0..2).for_each(|_| drop(standing.failed(REFUSED, None, PATIENCE)));
+        (0..2).for_each(|_| drop(standing.failed(REFUSED, None, FAILURE_POLICY)));
         standing.connected();
     }
     assert_eq!(standing.availability(), Availability::Up);
@@ -67,7 +67,7 @@ fn of_many_threads_one_has_the_trial() {
 fn a_trial_has_an_outcome_or_is_given_back() {
     let standing = down(NO_PAUSE);
     let trial = standing.try_out().expect("it is down");
-    let _ = standing.failed(DEADLINE, Some(trial), PATIENCE);
+    let _ = standing.failed(DEADLINE, Some(trial), FAILURE_POLICY);
     assert!(
         matches!(standing.availability(), Availability::Down(until) if until > Moment::now()),
         "{standing:?}"
@@ -95,14 +95,14 @@ fn a_trial_has_an_outcome_or_is_given_back() {
 fn attempts_of_before_change_nothing_more() {
     let standing = down(NO_PAUSE);
     let until = standing.availability();
-    let _ = standing.failed(REFUSED, None, PATIENCE);
+    let _ = standing.failed(REFUSED, None, FAILURE_POLICY);
     assert_eq!(standing.availability(), until, "the pause does not grow");
     let trial = standing.try_out().expect("it is down");
-    let _ = standing.failed(REFUSED, None, PATIENCE);
+    let _ = standing.failed(REFUSED, None, FAILURE_POLICY);
     assert_eq!(standing.availability(), Availability::OnTrial, "the trial is another connection's");
     // Another connection that had begun earlier succeeded; the trial then fails as any attempt does.
     standing.connected();
-    let _ = standing.failed(REFUSED, Some(trial), PATIENCE);
+    let _ = standing.failed(REFUSED, Some(trial), FAILURE_POLICY);
     assert_eq!((standing.availability(), standing.failures()), (Availability::Up, 1));
 }
 
@@ -139,7 +139,7 @@ fn whoever_marks_a_backend_down_says_how_often_it_failed_and_why() {
         let policy = FailurePolicy { failures, pause: Duration::from_secs(7) };
         let marked = (0..failures).find_map(|_| standing.failed(REFUSED, None, policy));
         let reason = CloseReason::new(Step::Connect, Side::Backend, REFUSED).because("after 3 SYN");
-        let lines = said(|| standing.log_marked_down(&reason, marked.expect("it is down")));
+        let lines = logged_lines(|| standing.log_marked_down(&reason, marked.expect("it is down")));
         let [line] = &lines[..] else { panic!("{lines:?}") };
         let begin =
             format!("service web: backend 10.0.0.7:80 is marked down for 7s after {counted} refused: ");
@@ -150,12 +150,12 @@ fn whoever_marks_a_backend_down_says_how_often_it_failed_and_why() {
 #[test]
 fn an_outage_tells_since_when_and_for_how_long() {
     let before = SystemTime::now();
-    let outage = down(PATIENCE).outage().expect("it is down");
+    let outage = down(FAILURE_POLICY).outage().expect("it is down");
     // Kept in milliseconds.
     let since = outage.since + Duration::from_millis(1);
     assert!(since >= before && outage.since <= SystemTime::now());
     let left = outage.pause_left.expect("no connection tries it");
-    assert!(left <= PATIENCE.pause && left > PATIENCE.pause / 2, "{left:?}");
+    assert!(left <= FAILURE_POLICY.pause && left > FAILURE_POLICY.pause / 2, "{left:?}");
     let standing = down(NO_PAUSE);
     standing.try_out().expect("its pause is over");
     assert_eq!(standing.outage().expect("it is not up").pause_left, None, "somebody tries it now");
@@ -163,6 +163,6 @@ fn an_outage_tells_since_when_and_for_how_long() {
 
 fn down_at(standings: &Standings, name: &str) -> Arc<Standing> {
     let standing = standings.of(name);
-    (0..3).for_each(|_| drop(standing.failed(REFUSED, None, PATIENCE)));
+    (0..3).for_each(|_| drop(standing.failed(REFUSED, None, FAILURE_POLICY)));
     standing
 }

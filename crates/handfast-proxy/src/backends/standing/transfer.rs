@@ -52,7 +52,7 @@ impl Standing {
         match transferred.pause {
             None => {
                 let since = SystemTime::UNIX_EPOCH.checked_add(Duration::from_millis(transferred.since));
-                self.was_found_down(since.unwrap_or_else(SystemTime::now));
+                self.set_found_down(since.unwrap_or_else(SystemTime::now));
             }
             Some(pause) => {
                 self.down_since.store(transferred.since, Ordering::Relaxed);

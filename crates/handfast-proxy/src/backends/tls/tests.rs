@@ -64,8 +64,8 @@ fn both_sides_of_a_connection_speak_the_same_protocol() {
     ] {
         assert_eq!(dialler.at_odds(agreed, chosen).is_none(), fits, "{agreed:?} {chosen:?}");
     }
-    let said = dialler.at_odds(Some("h2"), None).expect("they differ");
-    assert_eq!(said, "the client agreed to h2, the backend chose none");
+    let message = dialler.at_odds(Some("h2"), None).expect("they differ");
+    assert_eq!(message, "the client agreed to h2, the backend chose none");
     let (_folder, own, _) = self::dialler("\"127.0.0.1:1\"", ", alpn = [\"h2\"]");
     assert_eq!(own.at_odds(Some("http/1.1"), Some("h2")), None, "the operator has said which");
 }
@@ -93,8 +93,8 @@ fn a_backend_shows_its_certificate_again_after_an_hour() {
     let begun = Moment::now();
     for (now, made_at) in [
         (begun, begun),
-        (begun + (CHECKED_AGAIN - Duration::from_nanos(1)), begun),
-        (begun + CHECKED_AGAIN, begun + CHECKED_AGAIN),
+        (begun + (MAX_SESSION_AGE - Duration::from_nanos(1)), begun),
+        (begun + MAX_SESSION_AGE, begun + MAX_SESSION_AGE),
     ] {
         dialler.session(&endpoints[0], None, now).expect("it can begin");
         assert_eq!(made(), [made_at]);

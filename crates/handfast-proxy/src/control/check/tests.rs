@@ -17,7 +17,7 @@ fn config(folder: &Path, listen: &str, more: &str) -> Config {
 }
 
 fn errors(folder: &Path, listen: &str, more: &str) -> Vec<String> {
-    look(&config(folder, listen, &format!("[admin]\nlisten = \"off\"\n{more}")), &[]).errors
+    inspect_machine(&config(folder, listen, &format!("[admin]\nlisten = \"off\"\n{more}")), &[]).errors
 }
 
 /// The only thing that is wrong.
@@ -76,7 +76,7 @@ fn an_address_of_another_machine_is_an_error_and_one_in_use_a_warning() {
     assert!(only(&found).contains("no interface of this machine has that address"), "{found:?}");
     let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
     let address = taken.local_addr().expect("it is bound").to_string();
-    let found = look(&config(folder.path(), &address, "[admin]\nlisten = \"off\"\n"), &[]);
+    let found = inspect_machine(&config(folder.path(), &address, "[admin]\nlisten = \"off\"\n"), &[]);
     assert_eq!(found.errors, [] as [String; 0]);
     assert!(only(&found.warnings).contains("another program listens there"), "{found:?}");
 }
@@ -96,7 +96,7 @@ fn a_port_that_ended_connections_hold_is_told_apart_from_one_with_a_listener() {
     // The end that closes first waits.
     drop(client);
     drop(accepted);
-    let found = look(&config(folder.path(), &address, "[admin]\nlisten = \"off\"\n"), &[]);
+    let found = inspect_machine(&config(folder.path(), &address, "[admin]\nlisten = \"off\"\n"), &[]);
     let warning = only(&found.warnings);
     assert!(
         warning.contains("no program listens there") && warning.contains("ip_local_reserved_ports"),
@@ -136,8 +136,10 @@ fn files_are_tried_as_the_user_that_will_serve() {
     // A file that is there is handed over at the start, and cannot be made again.
     mode(0o755);
     fs::write(folder.path().join("access.log"), "").expect("it is ours");
-    let found =
-        look(&config(folder.path(), "127.0.0.1:0", &format!("[admin]\nlisten = \"off\"\n{log}")), &[]);
+    let found = inspect_machine(
+        &config(folder.path(), "127.0.0.1:0", &format!("[admin]\nlisten = \"off\"\n{log}")),
+        &[],
+    );
     assert_eq!(found.errors, [] as [String; 0]);
     assert!(only(&found.warnings).contains("after a rotation"), "{found:?}");
     // Keys that only root can read are read at a start, and at no renewal.
@@ -146,6 +148,6 @@ fn files_are_tried_as_the_user_that_will_serve() {
     fs::set_permissions(&key, fs::Permissions::from_mode(0o600)).expect("it is ours");
     let user =
         config(folder.path(), "127.0.0.1:0", "[admin]\nlisten = \"off\"\n[process]\nuser = \"nobody\"\n");
-    let found = look(&user, &[key]);
+    let found = inspect_machine(&user, &[key]);
     assert!(only(&found.warnings).contains("cannot read it, so no reload will"), "{found:?}");
 }

@@ -188,11 +188,11 @@ fn what_is_asked_for_while_one_runs_becomes_one_more() {
         let mut reloads = Reloads::default();
         let (first, mut first_told) = oneshot::channel();
         let (second, mut second_told) = oneshot::channel();
-        reloads.ask(Scope::Files, Some(first), present);
-        reloads.ask(Scope::Configuration, Some(second), present);
-        reloads.ask(Scope::Files, None, present);
+        reloads.request_reload(Scope::Files, Some(first), present);
+        reloads.request_reload(Scope::Configuration, Some(second), present);
+        reloads.request_reload(Scope::Files, None, present);
 
-        reloads.look(present);
+        reloads.check_files(present);
 
         let done =
             async |reloads: &mut Reloads| reloads.done().await.expect("it reloads").expect("it is right");
@@ -218,8 +218,8 @@ fn what_is_asked_for_while_one_runs_becomes_one_more() {
 }
 
 /// Returns the outcome of comparing the files; nothing runs before, and nothing after.
-async fn looked(reloads: &mut Reloads, served: &Served) -> Outcome {
-    reloads.look(|| served.present.clone());
+async fn check_outcome(reloads: &mut Reloads, served: &Served) -> Outcome {
+    reloads.check_files(|| served.present.clone());
     let outcome = reloads.done().await;
     reloads.go_on(|| panic!("nothing more is due"));
     outcome
@@ -231,13 +231,14 @@ fn a_look_finds_what_changed_at_whatever_time_it_did() {
         let mut served = Served::new();
         let mut reloads = Reloads::default();
         for _ in 0..3 {
-            assert!(looked(&mut reloads, &served).await.is_none(), "nothing has changed");
+            assert!(check_outcome(&mut reloads, &served).await.is_none(), "nothing has changed");
             served.renew();
-            let reloaded = looked(&mut reloads, &served).await.expect("it has").expect("it is right");
+            let reloaded = check_outcome(&mut reloads, &served).await.expect("it has").expect("it is right");
             // After it was read, and before that is served.
             served.present.state = reloaded.state;
             served.renew();
-            let reloaded = looked(&mut reloads, &served).await.expect("it has again").expect("it is right");
+            let reloaded =
+                check_outcome(&mut reloads, &served).await.expect("it has again").expect("it is right");
             served.present.state = reloaded.state;
         }
         assert_eq!(served.present.state.generation, 7);
@@ -253,10 +254,11 @@ fn a_refused_configuration_keeps_no_served_file_from_being_renewed() {
         served.folder.write("handfast.toml", &config);
         served.folder.write("other.pem", "no certificate");
         let mut reloads = Reloads::default();
-        reloads.ask(Scope::Configuration, None, || served.present.clone());
+        reloads.request_reload(Scope::Configuration, None, || served.present.clone());
         assert!(reloads.done().await.expect("it was asked for").is_err());
         served.folder.certificate("web.pem");
-        let reloaded = looked(&mut reloads, &served).await.expect("it is served").expect("it is right");
+        let reloaded =
+            check_outcome(&mut reloads, &served).await.expect("it is served").expect("it is right");
         assert_eq!(reloaded.scope, Scope::Files);
     });
 }
@@ -267,11 +269,12 @@ fn files_that_cannot_be_served_are_not_tried_again_until_they_change() {
     served.renew();
     let file = served.folder.path("web.pem");
     let tried = vec![(file.clone(), FileStamp::of(&file))];
-    assert!(matches!(look(&served.present, &tried), Ok(None)), "it was tried as it is");
+    assert!(matches!(reload_if_changed(&served.present, &tried), Ok(None)), "it was tried as it is");
     while FileStamp::of(&file) == tried[0].1 {
         served.folder.certificate("web.pem");
     }
-    let reloaded = look(&served.present, &tried).expect("it is right").expect("it is another one");
+    let reloaded =
+        reload_if_changed(&served.present, &tried).expect("it is right").expect("it is another one");
     assert_eq!(reloaded.scope, Scope::Files);
 }
 

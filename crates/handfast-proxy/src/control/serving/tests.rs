@@ -105,13 +105,13 @@ fn a_reload_is_installed_or_refused_and_whoever_asked_is_told() {
         let serving = serving.expect("it serves");
         let (shared, registry) = (Rc::clone(&serving.program.shared), Arc::clone(&serving.program.registry));
         let program = tokio::task::spawn_local(serving.serve());
-        let told = shared.reload().await.expect("nothing is wrong");
-        assert_eq!(told, "reloaded: configuration was read again; generation 2");
+        let result = shared.reload().await.expect("nothing is wrong");
+        assert_eq!(result, "reloaded: configuration was read again; generation 2");
         scene.folder.write("handfast.toml", "[admin]\nlisten = 7\n");
-        let told = shared.reload().await;
+        let result = shared.reload().await;
         assert!(
-            matches!(&told, Err(ReloadRefusal::Refused { problems }) if problems.contains("listen")),
-            "{told:?}"
+            matches!(&result, Err(ReloadRefusal::Refused { problems }) if problems.contains("listen")),
+            "{result:?}"
         );
         let seen = registry.snapshot().reload;
         assert_eq!((seen.generation, seen.succeeded, seen.failed), (Some(2), 1, 1));

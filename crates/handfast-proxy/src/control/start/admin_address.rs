@@ -13,13 +13,13 @@ use handfast_process::listeners::PassedSocket;
 use handfast_process::privileges::ServiceUser;
 
 /// Pauses before the admin address is tried again: if it was just given up, and otherwise.
-const AGAIN: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(250));
+const BIND_RETRY_INTERVALS: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(250));
 
 /// A Handfast that just received a stop request, and has no connections, has ended within this time.
-const ENDS_WITHIN: Duration = Duration::from_secs(1);
+const IDLE_STOP_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The process before this one closes its listeners two seconds after it gave up the admin address, if it is not too busy.
-const GIVES_WAY: Duration = Duration::from_secs(4);
+const PREDECESSOR_CLOSE_TIMEOUT: Duration = Duration::from_secs(4);
 
 #[derive(Debug)]
 pub(super) enum AdminAddress {
@@ -44,7 +44,7 @@ impl AdminAddress {
             let listener = AdminListener::given(given.socket, given.origin);
             return listener.map(Self::Bound).map_err(|source| failed(address, source));
         }
-        let until = Instant::now() + ENDS_WITHIN;
+        let until = Instant::now() + IDLE_STOP_TIMEOUT;
         loop {
             let source = match user.bind(address, || handfast_admin::bind(address)) {
                 Ok(listener) => return Ok(Self::Bound(listener)),
@@ -62,7 +62,7 @@ impl AdminAddress {
                      names it); choose another address with [admin] listen, or \"off\""
                 )));
             }
-            std::thread::sleep(AGAIN.0);
+            std::thread::sleep(BIND_RETRY_INTERVALS.0);
         }
     }
 
@@ -84,11 +84,11 @@ impl AdminAddress {
         match self {
             Self::Off => {}
             Self::Bound(listener) => {
-                say(&listener)?;
+                log_address(&listener)?;
                 drop(tokio::task::spawn_local(serve(listener, Rc::clone(shared))));
             }
             Self::Taken(address, neighbour) => {
-                say_neighbour(&address, neighbour);
+                log_neighbour(&address, neighbour);
                 drop(tokio::task::spawn_local(wait_for(address, threads, Rc::clone(shared))));
             }
         }
@@ -100,14 +100,14 @@ fn failed(address: &Address, source: io::Error) -> Error {
     ProcessError::Listen { address: address.clone(), owner: "admin".into(), source }.into()
 }
 
-fn say(listener: &AdminListener) -> io::Result<()> {
+fn log_address(listener: &AdminListener) -> io::Result<()> {
     let address = listener.address()?;
     tracing::info!("admin on {address}");
     Ok(())
 }
 
 /// Logs that another process has the same addresses. A restart without a gap begins so; or the operator has overlooked the first one.
-fn say_neighbour(address: &Address, Neighbour { process }: Neighbour) {
+fn log_neighbour(address: &Address, Neighbour { process }: Neighbour) {
     tracing::warn!(
         "process {process} is a Handfast that has the admin address {address}: this one shares the listening addresses \
          with it, and gets the admin address once it is stopped (kill -TERM {process})"
@@ -118,7 +118,7 @@ async fn serve(mut listener: AdminListener, shared: Rc<AdminState>) {
     loop {
         let Ok(address) = listener.address() else { return };
         // Without a second descriptor a process that takes over binds the address again.
-        shared.opens_admin(listener.own_file(), listener.socket().ok());
+        shared.set_admin_listener(listener.own_file(), listener.socket().ok());
         let given = Rc::clone(&shared.admin_given);
         if let Err(error) = handfast_admin::serve(listener, Rc::clone(&shared) as _, given).await {
             tracing::error!("admin: {error}");
@@ -130,39 +130,39 @@ async fn serve(mut listener: AdminListener, shared: Rc<AdminState>) {
 }
 
 async fn bound_again(address: &Address) -> AdminListener {
-    let mut said = None;
+    let mut last_logged = None;
     loop {
         match handfast_admin::bind(address) {
             Ok(listener) => return listener,
-            Err(error) => log_once(&mut said, address, error),
+            Err(error) => log_once(&mut last_logged, address, error),
         }
-        tokio::time::sleep(AGAIN.1).await;
+        tokio::time::sleep(BIND_RETRY_INTERVALS.1).await;
     }
 }
 
-fn log_once(said: &mut Option<io::ErrorKind>, address: &Address, error: io::Error) {
-    if said.replace(error.kind()) != Some(error.kind()) {
+fn log_once(last_logged: &mut Option<io::ErrorKind>, address: &Address, error: io::Error) {
+    if last_logged.replace(error.kind()) != Some(error.kind()) {
         tracing::error!("{}; retrying until it works", failed(address, error));
     }
 }
 
 /// Asks for the admin address until this process has it. Nothing else waits for that.
 async fn wait_for(address: Address, threads: usize, shared: Rc<AdminState>) {
-    let mut said = None;
+    let mut last_logged = None;
     loop {
         match handfast_admin::bind(&address) {
             Ok(listener) => {
-                if say(&listener).is_ok() {
+                if log_address(&listener).is_ok() {
                     let alone = async {
-                        tokio::time::sleep(GIVES_WAY).await;
-                        shared.stands_alone();
+                        tokio::time::sleep(PREDECESSOR_CLOSE_TIMEOUT).await;
+                        shared.report_predecessor_closed();
                     };
                     tokio::join!(serve(listener, Rc::clone(&shared)), alone);
                     return;
                 }
             }
             Err(error) if error.kind() == io::ErrorKind::AddrInUse => {}
-            Err(error) => log_once(&mut said, &address, error),
+            Err(error) => log_once(&mut last_logged, &address, error),
         }
         let (neighbour, token) = (address.clone(), shared.required_token());
         let given = tokio::task::spawn_blocking(move || {
@@ -172,7 +172,8 @@ async fn wait_for(address: Address, threads: usize, shared: Rc<AdminState>) {
             };
             handfast_admin::request_address(&neighbour, threads, token)
         });
-        let pause = if matches!(given.await, Ok(Ok(true))) { AGAIN.0 } else { AGAIN.1 };
+        let pause =
+            if matches!(given.await, Ok(Ok(true))) { BIND_RETRY_INTERVALS.0 } else { BIND_RETRY_INTERVALS.1 };
         tokio::time::sleep(pause).await;
     }
 }

@@ -18,14 +18,15 @@ use std::time::{Duration, Instant};
 use rustix::fs::{FileType, fstat, fstatfs};
 
 use super::protocol::{
-    Answer, MESSAGE_TIMEOUT, Opening, READY_TIMEOUT, UpgradeRequest, describe, receive, send, set_timeout,
+    MESSAGE_TIMEOUT, Opening, READY_TIMEOUT, UpgradeReply, UpgradeRequest, describe, receive, send,
+    set_timeout,
 };
 use super::successor::{FLAG, in_thread, own_program};
 use handfast_config::source::ConfigSource;
 use handfast_net::descriptors::receive_descriptors;
 use handfast_process::trusted_path::{self, Untrusted};
 
-const LOOK: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// Time that the running process has to report the reason after the new process has ended.
 const REASON: Duration = Duration::from_secs(1);
 /// Characters of a text of the running process that are shown.
@@ -46,7 +47,7 @@ pub enum UpgradeFailure {
     /// The configuration is wrong, or names no socket: what is wrong with it.
     Configuration(String),
     /// No running process was found at this path.
-    Nobody(PathBuf, io::Error),
+    NoProcess(PathBuf, io::Error),
     /// It serves on, for this reason.
     Refused(String),
     /// It did not answer to the end, for this reason: whether it serves is not known.
@@ -57,7 +58,7 @@ impl fmt::Display for UpgradeFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Configuration(problem) => f.write_str(problem),
-            Self::Nobody(path, error) => write!(
+            Self::NoProcess(path, error) => write!(
                 f,
                 "ask the running process at {}: {error}\n  hint: is it running, with process.upgrade-socket set to this path, \
                  and are you root or its user?",
@@ -93,15 +94,15 @@ pub fn upgrade(
         Some(socket) => Plan { socket, configuration: None },
         None => Plan::of(source)?,
     };
-    let nobody = |error| UpgradeFailure::Nobody(plan.socket.clone(), error);
+    let nobody = |error| UpgradeFailure::NoProcess(plan.socket.clone(), error);
     let program = program.map(std::path::absolute).transpose().map_err(nobody)?;
     let stream = UnixStream::connect(&plan.socket).map_err(nobody)?;
     let lost = |error: io::Error| UpgradeFailure::Unanswered(describe(&error));
     set_timeout(&stream, READY_TIMEOUT + MESSAGE_TIMEOUT).map_err(lost)?;
     send(&stream, &Opening::new(UpgradeRequest::Start { program: program.clone() })).map_err(lost)?;
-    let mut answers = Answers::of(stream).map_err(lost)?;
+    let mut answers = ReplyReader::of(stream).map_err(lost)?;
     match answers.next(None).map_err(lost)? {
-        UpgradeEvent { answer: Answer::Launch {}, outputs } => {
+        UpgradeEvent { answer: UpgradeReply::Launch {}, outputs } => {
             let child = plan.launch(program.as_deref(), outputs)?;
             outcome(answers.next(Some(child)).map_err(lost)?.answer)
         }
@@ -193,11 +194,11 @@ fn takes_a_log(output: &OwnedFd) -> bool {
     }
 }
 
-fn outcome(answer: Answer) -> Result<String, UpgradeFailure> {
+fn outcome(answer: UpgradeReply) -> Result<String, UpgradeFailure> {
     match answer {
-        Answer::Done { text } => Ok(shown(&text)),
-        Answer::Refused { why } => Err(UpgradeFailure::Refused(shown(&why))),
-        Answer::Go | Answer::Offer(_) | Answer::Launch {} => {
+        UpgradeReply::Done { text } => Ok(shown(&text)),
+        UpgradeReply::Refused { why } => Err(UpgradeFailure::Refused(shown(&why))),
+        UpgradeReply::Go | UpgradeReply::Offer(_) | UpgradeReply::Launch {} => {
             Err(UpgradeFailure::Unanswered("it answered something else than was asked".into()))
         }
     }
@@ -214,24 +215,24 @@ fn shown(text: &str) -> String {
 }
 
 struct UpgradeEvent {
-    answer: Answer,
+    answer: UpgradeReply,
     outputs: Vec<OwnedFd>,
 }
 
 /// Answers of the running process, until its deadline.
-struct Answers {
-    heard: Receiver<io::Result<UpgradeEvent>>,
+struct ReplyReader {
+    replies: Receiver<io::Result<UpgradeEvent>>,
     deadline: Instant,
 }
 
-impl Answers {
+impl ReplyReader {
     /// Reads on a separate thread: the process at the other end may send a message byte by byte.
     fn of(stream: UnixStream) -> io::Result<Self> {
-        let (sender, heard) = sync_channel(1);
+        let (sender, replies) = sync_channel(1);
         let read = move || {
             for _ in 0..2 {
-                let next = receive::<Answer>(&stream).and_then(|answer| {
-                    let count = if matches!(answer, Answer::Launch {}) { 2 } else { 0 };
+                let next = receive::<UpgradeReply>(&stream).and_then(|answer| {
+                    let count = if matches!(answer, UpgradeReply::Launch {}) { 2 } else { 0 };
                     Ok(UpgradeEvent { answer, outputs: receive_descriptors(&stream, count)? })
                 });
                 // The command may have ended its wait.
@@ -241,14 +242,14 @@ impl Answers {
             }
         };
         in_thread("answer", read)?;
-        Ok(Self { heard, deadline: Instant::now() + READY_TIMEOUT + MESSAGE_TIMEOUT })
+        Ok(Self { replies, deadline: Instant::now() + READY_TIMEOUT + MESSAGE_TIMEOUT })
     }
 
     /// The next answer; or that the new process has ended, which the running one might not know.
     fn next(&mut self, mut child: Option<Child>) -> io::Result<UpgradeEvent> {
         loop {
-            match self.heard.recv_timeout(LOOK) {
-                Ok(heard) => return heard,
+            match self.replies.recv_timeout(POLL_INTERVAL) {
+                Ok(reply) => return reply,
                 Err(RecvTimeoutError::Disconnected) => return Err(io::ErrorKind::UnexpectedEof.into()),
                 Err(RecvTimeoutError::Timeout) if Instant::now() > self.deadline => {
                     return Err(io::ErrorKind::TimedOut.into());
@@ -258,9 +259,9 @@ impl Answers {
             let ended = child.as_mut().map(Child::try_wait).transpose()?.flatten();
             if let Some(status) = ended {
                 // The running one may have an answer with the reason, and is given a moment to send it.
-                return self.heard.recv_timeout(REASON).unwrap_or_else(|_| {
+                return self.replies.recv_timeout(REASON).unwrap_or_else(|_| {
                     let why = format!("the new process ended before it served, with {status}; see its log");
-                    Ok(UpgradeEvent { answer: Answer::Refused { why }, outputs: Vec::new() })
+                    Ok(UpgradeEvent { answer: UpgradeReply::Refused { why }, outputs: Vec::new() })
                 });
             }
         }

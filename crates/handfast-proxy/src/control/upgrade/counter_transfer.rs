@@ -65,9 +65,9 @@ impl Listener {
         !matches!(received, Err(rustix::io::Errno::AGAIN))
     }
 
-    fn send(&self, told: &[ProcessCounts]) -> io::Result<()> {
+    fn send(&self, counts: &[ProcessCounts]) -> io::Result<()> {
         set_timeout(&self.stream, MESSAGE_TIMEOUT)?;
-        send_whole(&self.stream, told)
+        send_whole(&self.stream, counts)
     }
 
     /// Connects to the process that serves by now, if there is one.
@@ -81,19 +81,19 @@ impl Listener {
 }
 
 fn send_until_end(mut to: Listener, registry: &Registry, ends: &Receiver<()>) {
-    let (mut told, mut in_vain, mut is_last) = (None, 0, false);
+    let (mut last_sent, mut in_vain, mut is_last) = (None, 0, false);
     loop {
         let begun = Instant::now();
-        if told.is_some() && to.is_gone() {
+        if last_sent.is_some() && to.is_gone() {
             // Then no process has what it was sent.
-            told = None;
+            last_sent = None;
             in_vain = if to.next().is_ok() { 0 } else { in_vain + 1 };
         }
         let counts = registry.counts();
-        if told.as_ref() != Some(&counts) {
+        if last_sent.as_ref() != Some(&counts) {
             // One that has gone is missed the next time.
             let _ = to.send(&counts);
-            told = Some(counts);
+            last_sent = Some(counts);
         }
         if is_last {
             return;
@@ -103,12 +103,12 @@ fn send_until_end(mut to: Listener, registry: &Registry, ends: &Receiver<()>) {
     }
 }
 
-fn send_whole(to: &UnixStream, told: &[ProcessCounts]) -> io::Result<()> {
-    for (at, (process, counts)) in told.iter().enumerate() {
+fn send_whole(to: &UnixStream, processes: &[ProcessCounts]) -> io::Result<()> {
+    for (at, (process, counts)) in processes.iter().enumerate() {
         let mut left = counts.as_str();
         loop {
             let (part, rest) = left.split_at(left.floor_char_boundary(BATCH));
-            let more = !rest.is_empty() || at + 1 < told.len();
+            let more = !rest.is_empty() || at + 1 < processes.len();
             send(to, &format!("{}{process}\n{part}", HEADS[usize::from(more)]))?;
             left = rest;
             if left.is_empty() {
@@ -197,14 +197,14 @@ mod tests {
         let (to, from) = UnixStream::pair().expect("there are descriptors");
         let counts = "1\tservice\twéb\taccepted\n".repeat(BATCH / 10);
         assert!(counts.len() > 2 * BATCH);
-        let told: Vec<ProcessCounts> = vec![
+        let original: Vec<ProcessCounts> = vec![
             ("second".into(), counts.clone()),
             ("silent".into(), String::new()),
             ("first".into(), counts),
         ];
-        let sent = told.clone();
+        let sent = original.clone();
         let sender = std::thread::Builder::new().name("sender".into()).spawn(move || send_whole(&to, &sent));
-        assert_eq!(receive_whole(&from).expect("it is whole"), told);
+        assert_eq!(receive_whole(&from).expect("it is whole"), original);
         sender.expect("there are threads").join().expect("it does not panic").expect("somebody reads");
     }
 

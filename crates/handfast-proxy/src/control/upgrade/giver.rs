@@ -21,7 +21,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::counter_transfer::{CounterSender, receive_counters};
 use super::protocol::{
-    Answer, MESSAGE_TIMEOUT, Offer, Opening, PROTOCOL, READY_TIMEOUT, Role, Socket, TakerMessage,
+    MESSAGE_TIMEOUT, Offer, Opening, PROTOCOL, READY_TIMEOUT, Role, Socket, TakerMessage, UpgradeReply,
     UpgradeRequest, check_peer, describe, receive, send, set_timeout,
 };
 use super::successor::{Launcher, arguments, in_thread, launch, own_program, watch};
@@ -169,13 +169,13 @@ impl Upgrades {
                         tokio::time::sleep(ACCEPT_PAUSE).await;
                     }
                 },
-                () = sleep_until(self.look_at), if self.socket_at.is_some() => self.look_for_file(),
+                () = sleep_until(self.look_at), if self.socket_at.is_some() => self.restore_socket_file(),
             }
         }
     }
 
     /// Makes the socket again where its file was removed, or left behind by a process that was killed.
-    fn look_for_file(&mut self) {
+    fn restore_socket_file(&mut self) {
         self.look_at = Instant::now() + FILE_CHECK_INTERVAL;
         let Some(socket_at) = &self.socket_at else { return };
         let (path, address) = (socket_at.path.clone(), Address::Unix(socket_at.path.clone()));
@@ -319,7 +319,7 @@ impl Upgrades {
         tracing::info!("{text}");
         if let Some(UnderWay { asker: Some(asker), .. }) = self.under_way.take() {
             // The asker may have left.
-            let _ = send(&asker, &Answer::Done { text });
+            let _ = send(&asker, &UpgradeReply::Done { text });
         }
     }
 
@@ -410,7 +410,7 @@ fn open(stream: UnixStream, events: &Sender<UpgradeEvent>) {
 
 fn hand_over(taker: UnixStream, process: u32, (offer, sockets): Offered) -> UpgradeEvent {
     let talk = || -> io::Result<TakerMessage> {
-        send(&taker, &Answer::Offer(Box::new(offer)))?;
+        send(&taker, &UpgradeReply::Offer(Box::new(offer)))?;
         let descriptors: Vec<_> = sockets.iter().map(AsFd::as_fd).collect();
         send_descriptors(&taker, &descriptors)?;
         set_timeout(&taker, READY_TIMEOUT)?;
@@ -435,5 +435,5 @@ fn hand_over(taker: UnixStream, process: u32, (offer, sockets): Offered) -> Upgr
 /// Answers that nothing has changed, and why.
 pub(crate) fn refuse(stream: &UnixStream, why: &str) {
     // The asker may have left.
-    let _ = send(stream, &Answer::Refused { why: why.to_owned() });
+    let _ = send(stream, &UpgradeReply::Refused { why: why.to_owned() });
 }

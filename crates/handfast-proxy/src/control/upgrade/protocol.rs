@@ -55,7 +55,7 @@ pub(crate) enum UpgradeRequest {
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Answer {
+pub(crate) enum UpgradeReply {
     /// The offer; its descriptors follow.
     Offer(Box<Offer>),
     /// The new process serves from now on.
@@ -250,29 +250,32 @@ mod tests {
         let files: Vec<_> =
             (0..150).map(|_| std::fs::File::open("/dev/null").expect("it is there")).collect();
         let fds: Vec<_> = files.iter().map(AsFd::as_fd).collect();
-        send(&one, &Answer::Done { text: "before".into() }).expect("room");
+        send(&one, &UpgradeReply::Done { text: "before".into() }).expect("room");
         send_descriptors(&one, &fds).expect("room");
-        send(&one, &Answer::Go).expect("room");
-        assert!(matches!(receive(&other), Ok(Answer::Done { text }) if text == "before"));
+        send(&one, &UpgradeReply::Go).expect("room");
+        assert!(matches!(receive(&other), Ok(UpgradeReply::Done { text }) if text == "before"));
         let received = receive_descriptors(&other, 150).expect("they were sent");
         assert_eq!(received.len(), 150);
         assert!(received.iter().all(|fd| fd.as_raw_fd() > 2));
-        assert!(matches!(receive(&other), Ok(Answer::Go)));
+        assert!(matches!(receive(&other), Ok(UpgradeReply::Go)));
     }
 
     #[test]
     fn what_is_too_long_cut_short_or_not_understood_is_refused() {
         let (one, other) = pair();
         (&one).write_all(&[0xff; 4]).expect("room");
-        assert_eq!(receive::<Answer>(&other).expect_err("too long").to_string(), "the message is too long");
+        assert_eq!(
+            receive::<UpgradeReply>(&other).expect_err("too long").to_string(),
+            "the message is too long"
+        );
         let (one, other) = pair();
         (&one).write_all(b"\0\0\0\x09\"go\"").expect("room");
         drop(one);
-        let error = receive::<Answer>(&other).expect_err("cut short");
+        let error = receive::<UpgradeReply>(&other).expect_err("cut short");
         assert_eq!(describe(&error), "the other process has ended, or closed the connection");
         let (one, other) = pair();
         (&one).write_all(b"\0\0\0\x04what").expect("room");
-        assert!(receive::<Answer>(&other).is_err());
+        assert!(receive::<UpgradeReply>(&other).is_err());
         let (one, other) = pair();
         (&one).write_all(b"dd").expect("room");
         assert_eq!(receive_descriptors(&other, 1).expect_err("none").to_string(), "a byte without a socket");

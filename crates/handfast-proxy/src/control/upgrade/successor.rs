@@ -12,12 +12,12 @@ use std::time::{Duration, Instant};
 
 use handfast_text::units::counted;
 
-use super::protocol::{Answer, READY_TIMEOUT, send};
+use super::protocol::{READY_TIMEOUT, UpgradeReply, send};
 use handfast_net::descriptors::send_descriptors;
 
 /// Timeout of a start: a disk that hangs must not block the control thread.
-const PATIENCE: Duration = Duration::from_secs(10);
-const LOOK: Duration = Duration::from_millis(50);
+const START_TIMEOUT: Duration = Duration::from_secs(10);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 pub(super) const FLAG: &str = "--take-over";
 
@@ -46,7 +46,7 @@ pub(super) fn arguments(path: &Path) -> Vec<OsString> {
 
 /// Has the process that asks start the new one, and gives it the outputs of this process for it.
 pub(super) fn launch(asker: &UnixStream) -> io::Result<()> {
-    send(asker, &Answer::Launch {})?;
+    send(asker, &UpgradeReply::Launch {})?;
     send_descriptors(asker, &[io::stdout().as_fd(), io::stderr().as_fd()])
 }
 
@@ -61,7 +61,7 @@ pub(super) fn watch(
     mut child: Child,
     ended: impl FnOnce(String) + Send + 'static,
 ) -> io::Result<SyncSender<()>> {
-    let (end, told) = sync_channel(1);
+    let (end, end_requested) = sync_channel(1);
     let deadline = Instant::now() + READY_TIMEOUT;
     let wait = move || {
         let how = loop {
@@ -70,7 +70,7 @@ pub(super) fn watch(
                 Ok(None) => {}
                 Err(error) => break format!("wait for the new process: {error}"),
             }
-            match told.recv_timeout(LOOK) {
+            match end_requested.recv_timeout(POLL_INTERVAL) {
                 // It serves by now, and is its own.
                 Err(RecvTimeoutError::Disconnected) => return,
                 Err(RecvTimeoutError::Timeout) if Instant::now() < deadline => {}
@@ -119,6 +119,6 @@ impl Launcher {
         let late =
             |_| io::Error::new(io::ErrorKind::TimedOut, "the thread that starts programs does not answer");
         self.0.try_send(act).map_err(|_| late(()))?;
-        answered.recv_timeout(PATIENCE).map_err(|_| late(()))?
+        answered.recv_timeout(START_TIMEOUT).map_err(|_| late(()))?
     }
 }

@@ -10,8 +10,8 @@ use handfast_net::listen::{GivenSocket, Origin};
 
 use super::counter_transfer;
 use super::protocol::{
-    Answer, Keys, MESSAGE_TIMEOUT, Offer, Opening, PROTOCOL, Role, TakerMessage, UpgradeRequest, describe,
-    receive, send, set_timeout,
+    Keys, MESSAGE_TIMEOUT, Offer, Opening, PROTOCOL, Role, TakerMessage, UpgradeReply, UpgradeRequest,
+    describe, receive, send, set_timeout,
 };
 use crate::backends::standing::Standing;
 use crate::control::error::Error;
@@ -46,7 +46,7 @@ impl GiverConnection {
     }
 
     /// Sends the reason why this process cannot serve to the one that requested the upgrade.
-    pub(crate) fn fails(&self, why: &Error) {
+    pub(crate) fn report_failure(&self, why: &Error) {
         // The process there finds out in any case, when this connection ends.
         let _ = send(&self.stream, &TakerMessage::Failed { why: why.to_string() });
     }
@@ -58,7 +58,7 @@ impl Taking {
     /// **Errors**: no process there, a refusal, an incomplete answer. **Cost**: waits for the answer.
     pub(crate) fn begin(path: &Path) -> Result<Self, Error> {
         let failed = |why: String| take_over_failed(path, &why);
-        let talk = || -> io::Result<(UnixStream, Answer)> {
+        let talk = || -> io::Result<(UnixStream, UpgradeReply)> {
             let stream = UnixStream::connect(path)?;
             set_timeout(&stream, MESSAGE_TIMEOUT)?;
             send(&stream, &Opening::new(UpgradeRequest::TakeOver))?;
@@ -67,12 +67,12 @@ impl Taking {
         };
         let (stream, answer) = talk().map_err(|error| failed(describe(&error)))?;
         let offer = match answer {
-            Answer::Offer(offer) if offer.protocol == PROTOCOL => offer,
-            Answer::Offer(offer) => {
+            UpgradeReply::Offer(offer) if offer.protocol == PROTOCOL => offer,
+            UpgradeReply::Offer(offer) => {
                 return Err(failed(format!("it speaks protocol {}, expected {PROTOCOL}", offer.protocol)));
             }
-            Answer::Refused { why } => return Err(failed(why)),
-            Answer::Go | Answer::Done { .. } | Answer::Launch {} => {
+            UpgradeReply::Refused { why } => return Err(failed(why)),
+            UpgradeReply::Go | UpgradeReply::Done { .. } | UpgradeReply::Launch {} => {
                 return Err(failed("it answered something else than was asked".into()));
             }
         };
@@ -84,22 +84,22 @@ impl Taking {
 
     fn of(connection: GiverConnection, mut offer: Offer, descriptors: Vec<OwnedFd>) -> Result<Self, Error> {
         let (mut given, mut upgrade) = (Vec::new(), None);
-        for (said, descriptor) in std::mem::take(&mut offer.sockets).into_iter().zip(descriptors) {
-            if said.role == Role::Upgrade {
-                let Some(Address::Unix(path)) = said.written.map(Address::from) else { continue };
+        for (offered, descriptor) in std::mem::take(&mut offer.sockets).into_iter().zip(descriptors) {
+            if offered.role == Role::Upgrade {
+                let Some(Address::Unix(path)) = offered.written.map(Address::from) else { continue };
                 upgrade = Some((path, descriptor));
                 continue;
             }
             let socket = GivenSocket::new(descriptor)
                 .map_err(|unfit| connection.failed(format!("it handed over a socket that is {unfit}")))?;
-            let written = said.written.map(Address::from);
+            let written = offered.written.map(Address::from);
             if written.as_ref().is_some_and(|written| !is_bound_to(written, socket.address())) {
                 let bound = socket.address();
                 return Err(connection
                     .failed(format!("it handed over a socket that listens on {bound} as another one")));
             }
-            let origin = if said.inherited { Origin::Inherited } else { Origin::HandedOver };
-            let name = said.name.filter(|_| said.role == Role::Service || said.inherited);
+            let origin = if offered.inherited { Origin::Inherited } else { Origin::HandedOver };
+            let name = offered.name.filter(|_| offered.role == Role::Service || offered.inherited);
             given.push(PassedSocket { socket, name, written, origin });
         }
         tracing::info!(
@@ -152,7 +152,7 @@ impl Taking {
     ///
     /// If that process is gone by now, this one serves nevertheless: it has the sockets. **Errors**: the previous process keeps serving,
     /// for the reason that it reports.
-    pub(crate) fn says_ready<'a>(
+    pub(crate) fn report_ready<'a>(
         self,
         addresses: impl Iterator<Item = &'a Address>,
         registry: &Arc<Registry>,
@@ -161,14 +161,14 @@ impl Taking {
         let word = TakerMessage::Ready { addresses: addresses.map(Into::into).collect(), counts };
         let answer = send(&connection.stream, &word).and_then(|()| receive(&connection.stream));
         match answer {
-            Ok(Answer::Go) => {
+            Ok(UpgradeReply::Go) => {
                 tracing::info!("took over from process {process} (handfast {version}), which drains");
                 if counts {
                     counter_transfer::take_up(connection.stream, process, Arc::clone(registry));
                 }
                 Ok(())
             }
-            Ok(Answer::Refused { why }) => Err(connection.failed(why)),
+            Ok(UpgradeReply::Refused { why }) => Err(connection.failed(why)),
             Ok(_) => Err(connection.failed("it answered something else than was asked")),
             Err(error) => {
                 tracing::warn!("process {process} did not say that it drains: {}", describe(&error));

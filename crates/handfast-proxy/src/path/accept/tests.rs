@@ -14,7 +14,7 @@ use super::*;
 use crate::admission::permits::{Pool, Share};
 use crate::backends::names::Addresses;
 use crate::state::{self, CarriedOver};
-use crate::testing::{Folder, on_engine, said};
+use crate::testing::{Folder, logged_lines, on_engine};
 use crate::worker::context::Successor;
 use crate::worker::services::ThreadState;
 use handfast_config::model::AccessLog;
@@ -22,7 +22,7 @@ use handfast_observe::access_log;
 use handfast_observe::metrics::{Registry, ServiceSnapshot, ThreadSnapshot};
 
 /// Long enough for a busy machine; nothing waits for it when all is well.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TEST_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A worker in miniature: one service, one listener on a free port.
 struct Door {
@@ -67,7 +67,7 @@ impl Door {
 
     /// A client: its connection is in the kernel's queue when this returns.
     fn client(&self) -> TcpStream {
-        let stream = TcpStream::connect_timeout(&(Ipv4Addr::LOCALHOST, self.port).into(), PATIENCE);
+        let stream = TcpStream::connect_timeout(&(Ipv4Addr::LOCALHOST, self.port).into(), TEST_TIMEOUT);
         let stream = stream.expect("there is a listener");
         stream.set_nonblocking(true).expect("it is a socket");
         stream
@@ -93,7 +93,7 @@ impl Door {
     async fn until(&self, what: &str, has_happened: impl Fn(&Self) -> bool) {
         let begun = Instant::now();
         while !has_happened(self) {
-            assert!(begun.elapsed() < PATIENCE, "{what}: {:?}", self.service());
+            assert!(begun.elapsed() < TEST_TIMEOUT, "{what}: {:?}", self.service());
             sleep(Duration::from_millis(1)).await;
         }
     }
@@ -186,7 +186,7 @@ fn a_listener_that_closes_takes_everybody_who_waits_in_its_queue() {
         door.thread.enter(WorkerPhase::Draining);
         door.until("it closes", |door| !door.thread.accepts()).await;
         assert_eq!(door.service().accepted, 3 * BATCH as u64);
-        let refused = TcpStream::connect_timeout(&(Ipv4Addr::LOCALHOST, door.port).into(), PATIENCE);
+        let refused = TcpStream::connect_timeout(&(Ipv4Addr::LOCALHOST, door.port).into(), TEST_TIMEOUT);
         assert_eq!(refused.expect_err("it is closed").kind(), ErrorKind::ConnectionRefused);
     });
 }
@@ -222,7 +222,7 @@ fn while_it_gives_way_it_takes_who_had_begun_to_connect() {
     on_engine(|| async {
         let door = Door::new(1_000, "").opened();
         door.until("it accepts", |door| door.thread.accepts()).await;
-        door.thread.is_followed_by(Successor::Beside(2));
+        door.thread.set_successor(Successor::Beside(2));
         let begun = engine::now();
         door.thread.enter(WorkerPhase::Draining);
         // Its turn, and then a client whose connection is complete only now.
@@ -239,7 +239,7 @@ fn a_program_that_ends_gives_way_to_nobody_for_long() {
     on_engine(|| async {
         let door = Door::new(1_000, "").opened();
         door.until("it accepts", |door| door.thread.accepts()).await;
-        door.thread.is_followed_by(Successor::Beside(2));
+        door.thread.set_successor(Successor::Beside(2));
         let begun = engine::now();
         door.thread.enter(WorkerPhase::Draining);
         engine::yield_now().await;
@@ -293,12 +293,15 @@ fn a_kernel_that_refuses_is_asked_again_until_it_works() {
         let failures = |door: &Door| door.worker().accept_errors.values().sum::<u64>();
         let begun = Instant::now();
         door.until("it has failed four times", |door| failures(door) >= 4).await;
-        assert!(begun.elapsed() >= PAUSES.0 * 6, "ever more seldom: 50, 100 and 200 ms lie between them");
+        assert!(
+            begun.elapsed() >= RETRY_PAUSES.0 * 6,
+            "ever more seldom: 50, 100 and 200 ms lie between them"
+        );
         assert!(door.worker().backing_off);
         rustix::net::listen(&socket, 16).expect("no other has its address");
         // The kernel has chosen another port.
         let address = rustix::net::getsockname(&socket).expect("it is bound").try_into().expect("to TCP");
-        let _client = TcpStream::connect_timeout(&address, PATIENCE).expect("it listens again");
+        let _client = TcpStream::connect_timeout(&address, TEST_TIMEOUT).expect("it listens again");
         door.until("it is in", |door| door.thread.connections() == 1).await;
         door.until("it is over", |door| !door.worker().backing_off).await;
     });
@@ -307,10 +310,10 @@ fn a_kernel_that_refuses_is_asked_again_until_it_works() {
 #[test]
 fn pauses_double_to_the_greatest_and_begin_anew_when_some_were_accepted() {
     let mut back_off = BackOff::default();
-    let pauses: Vec<_> = (0..6).map(|_| back_off.next_pause(PAUSES.1).as_millis()).collect();
+    let pauses: Vec<_> = (0..6).map(|_| back_off.next_pause(RETRY_PAUSES.1).as_millis()).collect();
     assert_eq!(pauses, [50, 100, 200, 400, 800, 800]);
-    back_off.eases();
-    assert_eq!(back_off.next_pause(PAUSES.1), Duration::from_millis(50));
+    back_off.reset_pause();
+    assert_eq!(back_off.next_pause(RETRY_PAUSES.1), Duration::from_millis(50));
 }
 
 fn ago(time: Duration) -> Moment {
@@ -325,28 +328,28 @@ fn a_failure_is_said_once_and_is_over_when_it_has_not_come_back_for_a_while() {
     let fault = Fault::own(Operation::Accept, SocketCause::OutOfFiles);
     let mut back_off = BackOff::default();
     let listener = door.socket.expect("no task accepts").open();
-    assert_eq!(back_off.failed(&door.thread, &door.id, &listener, &fault), PAUSES.0);
+    assert_eq!(back_off.failed(&door.thread, &door.id, &listener, &fault), RETRY_PAUSES.0);
     let worker = || door.registry.snapshot().threads.swap_remove(0);
     assert!(worker().backing_off);
     assert_eq!(worker().accept_errors["out-of-files"], 1);
-    let (since, said) = (back_off.since, back_off.logged);
-    assert!(since.is_some() && said.is_some());
+    let (since, logged) = (back_off.since, back_off.logged);
+    assert!(since.is_some() && logged.is_some());
 
     back_off.over(&door.thread, &door.id, &listener);
     assert!(!worker().backing_off);
     assert_eq!(back_off.since, since, "a success a moment later is not the end");
     assert_eq!(
         back_off.failed(&door.thread, &door.id, &listener, &fault),
-        PAUSES.0,
+        RETRY_PAUSES.0,
         "but the pause is a short one"
     );
-    assert_eq!((back_off.since, back_off.logged), (since, said), "it is the same failure, and was said");
+    assert_eq!((back_off.since, back_off.logged), (since, logged), "it is the same failure, and was said");
 
-    back_off.logged = Some(ago(SILENCE + CALM));
+    back_off.logged = Some(ago(LOG_REPEAT_INTERVAL + FAILURE_QUIET_PERIOD));
     back_off.failed(&door.thread, &door.id, &listener, &fault);
-    assert!(back_off.logged > said, "it lasts, and is said again");
+    assert!(back_off.logged > logged, "it lasts, and is said again");
 
-    back_off.last = Some(ago(CALM * 2));
+    back_off.last = Some(ago(FAILURE_QUIET_PERIOD * 2));
     back_off.over(&door.thread, &door.id, &listener);
     assert_eq!((back_off.since, back_off.last), (None, None), "now it is over");
 }
@@ -356,8 +359,9 @@ fn a_limit_is_over_when_it_was_not_reached_for_a_while() {
     let door = Door::new(1, "");
     let listener = door.socket.expect("no task accepts").open();
     let service = Rc::clone(&door.thread.state().services[0]);
-    let client =
-        || TcpStream::connect_timeout(&(Ipv4Addr::LOCALHOST, door.port).into(), PATIENCE).expect("it waits");
+    let client = || {
+        TcpStream::connect_timeout(&(Ipv4Addr::LOCALHOST, door.port).into(), TEST_TIMEOUT).expect("it waits")
+    };
     let waiting = |limit: Limit| door.registry.snapshot().services[0].waiting[limit.name()];
     let mut back_off = BackOff::default();
     let _first = client();
@@ -371,7 +375,7 @@ fn a_limit_is_over_when_it_was_not_reached_for_a_while() {
     back_off.over(&door.thread, &door.id, &listener);
     assert_eq!(waiting(Limit::Service), 3, "one success at a limit is room for one");
     assert!(back_off.waiting.is_some());
-    back_off.waiting.as_mut().expect("clients wait").at = ago(CALM * 2);
+    back_off.waiting.as_mut().expect("clients wait").at = ago(FAILURE_QUIET_PERIOD * 2);
     back_off.over(&door.thread, &door.id, &listener);
     assert!(waiting(Limit::Service) == 0 && back_off.waiting.is_none());
 }
@@ -391,7 +395,7 @@ fn what_stands_in_the_way_is_said_when_it_begins_and_when_it_is_over() {
     let mut back_off = BackOff::default();
     let failed = |back_off: &mut BackOff, cause| {
         let fault = Fault::own(Operation::Accept, cause);
-        said(|| _ = back_off.failed(&door.thread, &door.id, &listener, &fault))
+        logged_lines(|| _ = back_off.failed(&door.thread, &door.id, &listener, &fault))
     };
     let lines = failed(&mut back_off, SocketCause::OutOfFiles);
     assert!(lines[0].ends_with(
@@ -399,19 +403,19 @@ fn what_stands_in_the_way_is_said_when_it_begins_and_when_it_is_over() {
     ));
     is(&["out-of-files; clients wait"], lines);
     is(&[], failed(&mut back_off, SocketCause::OutOfFiles));
-    back_off.logged = Some(ago(SILENCE * 2));
+    back_off.logged = Some(ago(LOG_REPEAT_INTERVAL * 2));
     let lines = failed(&mut back_off, SocketCause::OutOfMemory);
     assert!(lines[0].ends_with("; clients wait until it works again"), "no limit to raise: {lines:?}");
     is(&["out-of-memory"], lines);
-    is(&[], said(|| back_off.over(&door.thread, &door.id, &listener)));
-    back_off.last = Some(ago(CALM * 2));
-    is(&["works again after "], said(|| back_off.over(&door.thread, &door.id, &listener)));
+    is(&[], logged_lines(|| back_off.over(&door.thread, &door.id, &listener)));
+    back_off.last = Some(ago(FAILURE_QUIET_PERIOD * 2));
+    is(&["works again after "], logged_lines(|| back_off.over(&door.thread, &door.id, &listener)));
 
-    let mut at_limit = || said(|| back_off.at_limit(&door.id, &listener, Limit::Process, &service));
+    let mut at_limit = || logged_lines(|| back_off.at_limit(&door.id, &listener, Limit::Process, &service));
     is(&["max-connections of the process is reached"], at_limit());
     is(&[], at_limit());
-    back_off.waiting.as_mut().expect("clients wait").at = ago(CALM * 2);
-    is(&["below the limit again"], said(|| back_off.over(&door.thread, &door.id, &listener)));
+    back_off.waiting.as_mut().expect("clients wait").at = ago(FAILURE_QUIET_PERIOD * 2);
+    is(&["below the limit again"], logged_lines(|| back_off.over(&door.thread, &door.id, &listener)));
 }
 
 /// The number of clients that wait at a limit is a gauge: it must be zero again when the listener is closed.

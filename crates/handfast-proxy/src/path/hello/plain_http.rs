@@ -22,14 +22,14 @@ const REDIRECT_STATUS: u16 = 308;
 
 /// The bytes that are sent back, and their meaning.
 #[derive(Debug)]
-pub(super) struct Answer {
+pub(super) struct PlainHttpResponse {
     pub(super) text: Vec<u8>,
-    pub(super) kind: AnswerKind,
+    pub(super) kind: ResponseKind,
 }
 
 /// The meaning of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum AnswerKind {
+pub(super) enum ResponseKind {
     /// The request is not served.
     Refusal,
     /// It is the answer to a challenge of a certificate authority.
@@ -44,8 +44,8 @@ pub(super) fn answer(
     plain_http: PlainHttp,
     challenges: &ThreadChallenges,
     limit: usize,
-) -> Option<Answer> {
-    let refusal = || Some(Answer { text: refused(), kind: AnswerKind::Refusal });
+) -> Option<PlainHttpResponse> {
+    let refusal = || Some(PlainHttpResponse { text: refused(), kind: ResponseKind::Refusal });
     if plain_http == PlainHttp::Refuse && !challenges.has_files() {
         return refusal();
     }
@@ -53,10 +53,12 @@ pub(super) fn answer(
         return if request.len() < limit { None } else { refusal() };
     };
     if let Some(text) = challenge(head, challenges) {
-        return Some(Answer { text, kind: AnswerKind::Challenge });
+        return Some(PlainHttpResponse { text, kind: ResponseKind::Challenge });
     }
     match Redirected::of(head).filter(|_| plain_http == PlainHttp::Redirect) {
-        Some(redirected) => Some(Answer { text: redirected.response(), kind: AnswerKind::Redirect }),
+        Some(redirected) => {
+            Some(PlainHttpResponse { text: redirected.response(), kind: ResponseKind::Redirect })
+        }
         None => refusal(),
     }
 }

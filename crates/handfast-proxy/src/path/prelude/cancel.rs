@@ -21,7 +21,7 @@ use handfast_observe::cause::Cause;
 use handfast_observe::reason::{CloseReason, Side, Step};
 
 /// Most backends that one request is sent to: a client without a login must not cause more connections than this.
-const MOST: usize = 16;
+const MAX_BACKENDS: usize = 16;
 
 /// Passes a request on to every backend of the service that is not marked down, one after another.
 pub(crate) async fn cancel<R: Runtime>(connection: &mut Connection<R>, request: &[u8]) -> CloseReason {
@@ -30,7 +30,7 @@ pub(crate) async fn cancel<R: Runtime>(connection: &mut Connection<R>, request: 
     let is_reachable = |endpoint: &Endpoint| {
         matches!(endpoint.standing.availability(), Availability::Up | Availability::Out)
     };
-    let backends = service.endpoints(is_reachable, MOST);
+    let backends = service.endpoints(is_reachable, MAX_BACKENDS);
     let mut reached = 0;
     let mut last = None;
     for (endpoint, dialler) in &backends {

@@ -47,7 +47,7 @@ pub(super) struct Backend {
     pub(super) ended: bool,
     /// It has sent close_notify, if it speaks TLS.
     closed: bool,
-    pub(super) heard: usize,
+    pub(super) received_bytes: usize,
     /// The proxy has sent close_notify.
     saw_close_notify: bool,
     /// The proxy has sent an alert, or broken TLS.
@@ -81,7 +81,7 @@ impl Backend {
             spoken: false,
             ended: false,
             closed: false,
-            heard: 0,
+            received_bytes: 0,
             saw_close_notify: false,
             alert: None,
             wire: Wire::new(link, random),
@@ -149,7 +149,7 @@ impl Backend {
         }
         if !std::mem::replace(&mut self.spoken, true) {
             let bytes: Vec<u8> = (0..self.means).map(|index| byte(TAG, index)).collect();
-            return self.say(&bytes);
+            return self.send_data(&bytes);
         }
         if self.end == End::InOrder && self.tls.is_some() && !std::mem::replace(&mut self.closed, true) {
             let mut records = Buffer::default();
@@ -179,7 +179,7 @@ impl Backend {
         tls.session.as_mut().expect("its handshake is over")
     }
 
-    fn say(&mut self, bytes: &[u8]) {
+    fn send_data(&mut self, bytes: &[u8]) {
         if self.tls.is_none() {
             return self.wire.outgoing.extend(bytes);
         }
@@ -199,7 +199,7 @@ impl Backend {
     pub(super) fn listen(&mut self, all: bool) {
         let came = self.wire.come(all);
         if self.tls.is_none() {
-            return self.hear(&came);
+            return self.receive_data(&came);
         }
         if came.is_empty() || self.alert.is_some() || self.breaks_early {
             return;
@@ -215,7 +215,7 @@ impl Backend {
         let mut bytes = std::mem::take(&mut tls.incoming);
         let received = session.receive(&mut bytes, &mut plaintext, &mut replies);
         tls.incoming = session.kept().to_vec();
-        self.hear(plaintext.filled());
+        self.receive_data(plaintext.filled());
         self.saw_close_notify |= received.closed;
         if !self.closed && !self.ended {
             self.wire.outgoing.extend(replies.filled());
@@ -223,11 +223,16 @@ impl Backend {
         self.alert = received.failure.map(|failure| failure.detail);
     }
 
-    fn hear(&mut self, bytes: &[u8]) {
+    fn receive_data(&mut self, bytes: &[u8]) {
         for found in bytes {
             assert!(!self.saw_close_notify, "data behind close_notify");
-            assert_eq!(*found, byte(!TAG, self.heard), "byte {} to the backend", self.heard);
-            self.heard += 1;
+            assert_eq!(
+                *found,
+                byte(!TAG, self.received_bytes),
+                "byte {} to the backend",
+                self.received_bytes
+            );
+            self.received_bytes += 1;
         }
     }
 }

@@ -48,9 +48,9 @@ fn tickets_ride_on_the_first_data_and_a_flight_never_waits() {
     let mut play = Play::established(&scene, "1.3");
     play.listen();
     assert_eq!(play.tickets(), 0, "they wait for company");
-    play.backend_says(b"welcome");
+    play.backend_sends(b"welcome");
     play.listen();
-    assert_eq!((play.heard.as_slice(), play.tickets() > 0), (&b"welcome"[..], true));
+    assert_eq!((play.plaintext.as_slice(), play.tickets() > 0), (&b"welcome"[..], true));
     drop(play);
     // In TLS 1.2 they are in front of the server's Finished, without which the client cannot go on.
     let play = Play::established(&scene, "1.2");
@@ -62,13 +62,13 @@ fn what_comes_with_the_last_flight_reaches_the_backend_once() {
     let scene = Scene::new(TERMINATES);
     let mut play = Play::new(&scene, "1.3");
     play.shake_hands();
-    play.say(b"with the last flight");
+    play.send_plaintext(b"with the last flight");
     play.wake();
     play.wake();
-    assert_eq!(play.backend_hears(), b"with the last flight");
-    play.say(b", and after it");
+    assert_eq!(play.backend_receives(), b"with the last flight");
+    play.send_plaintext(b", and after it");
     play.wake();
-    assert_eq!(play.backend_hears(), b", and after it");
+    assert_eq!(play.backend_receives(), b", and after it");
 }
 
 /// RFC 9846 §6.1. The close reason depends on whether data can have been cut off.
@@ -87,10 +87,10 @@ fn a_fin_without_close_notify_is_called_what_it_may_have_cut() {
     };
     let answered = || {
         let mut play = Play::established(&scene, "1.3");
-        play.say(b"question");
+        play.send_plaintext(b"question");
         play.wake();
-        assert_eq!(play.backend_hears(), b"question");
-        play.backend_says(b"answer");
+        assert_eq!(play.backend_receives(), b"question");
+        play.backend_sends(b"answer");
         play
     };
 
@@ -102,29 +102,29 @@ fn a_fin_without_close_notify_is_called_what_it_may_have_cut() {
 
     let mut play = Play::established(&scene, "1.3");
     play.client.borrow_mut().room = 0;
-    play.backend_says(b"answer");
+    play.backend_sends(b"answer");
     fin(play, SOMETHING, "the answer has not even been sent");
 
     let mut play = answered();
     play.listen();
-    play.say(b"another");
+    play.send_plaintext(b"another");
     play.wake();
-    assert_eq!(play.backend_hears(), b"another");
+    assert_eq!(play.backend_receives(), b"another");
     fin(play, SOMETHING, "the second question has no answer");
 
     let mut play = Play::new(&scene, "1.3");
     play.shake_hands();
-    play.say(b"question");
+    play.send_plaintext(b"question");
     play.wake();
     play.wake();
     play.listen();
-    assert_eq!(play.backend_hears(), b"question");
+    assert_eq!(play.backend_receives(), b"question");
     fin(play, SOMETHING, "a question that came with the last flight has none either");
 
     let mut play = Play::established(&scene, "1.3");
-    play.say(b"question");
+    play.send_plaintext(b"question");
     play.wake();
-    play.backend_says(b"answer");
+    play.backend_sends(b"answer");
     play.listen();
     fin(play, SOMETHING, "the backend has not acknowledged the question");
 
@@ -147,11 +147,11 @@ fn a_fin_is_an_end_where_the_operator_says_so() {
     play.client.borrow_mut().peer_ended = true;
     play.wake();
     assert!(play.backend.borrow().leg_ended, "it is passed on");
-    play.backend_says(b"still");
+    play.backend_sends(b"still");
     play.backend.borrow_mut().peer_ended = true;
     assert_eq!(play.end(), Some(("relay", "client", "finished")));
     play.listen();
-    assert_eq!((play.heard.as_slice(), play.saw_close_notify), (&b"still"[..], true));
+    assert_eq!((play.plaintext.as_slice(), play.saw_close_notify), (&b"still"[..], true));
 }
 
 /// Every refusal before a session has its alert (RFC 9846 §6.2) and its cause.
@@ -223,12 +223,12 @@ fn silence_counts_from_the_last_byte_of_either_side() {
             play.pass(19 * SECOND);
             assert_eq!(play.end(), None);
             if client_speaks {
-                play.say(b"x")
+                play.send_plaintext(b"x")
             } else {
-                play.backend_says(b"x")
+                play.backend_sends(b"x")
             }
             play.wake();
-            let _ = (play.listen(), play.backend_hears());
+            let _ = (play.listen(), play.backend_receives());
         }
         play.pass(20 * SECOND);
         assert_eq!(play.end(), Some(("relay", "operator", "idle")), "client speaks: {client_speaks}");
@@ -242,7 +242,7 @@ fn a_connection_has_a_greatest_age_however_busy_it_is() {
     for second in 1..100 {
         play.pass(SECOND);
         assert_eq!(play.end(), None, "after {second} seconds");
-        play.backend_says(b"x");
+        play.backend_sends(b"x");
         play.listen();
     }
     play.pass(SECOND);

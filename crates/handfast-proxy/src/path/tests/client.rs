@@ -35,11 +35,11 @@ pub(super) struct Client {
     polite: bool,
     /// Number of bytes to send.
     pub(super) means: usize,
-    pub(super) said: bool,
+    pub(super) has_sent: bool,
     pub(super) ended: bool,
     /// It has sent close_notify and everything before it.
     pub(super) closed: bool,
-    pub(super) heard: usize,
+    pub(super) received_bytes: usize,
     /// The proxy has sent close_notify.
     pub(super) saw_close_notify: bool,
     /// The proxy has sent an alert.
@@ -92,10 +92,10 @@ impl Client {
             end,
             polite,
             means,
-            said: false,
+            has_sent: false,
             ended: false,
             closed: false,
-            heard: 0,
+            received_bytes: 0,
             saw_close_notify: false,
             alert: None,
             incoming: Vec::new(),
@@ -137,8 +137,8 @@ impl Client {
             if self.session.as_ref().is_some_and(|session| !session.is_established()) {
                 return;
             }
-            if !std::mem::replace(&mut self.said, true) {
-                return self.say();
+            if !std::mem::replace(&mut self.has_sent, true) {
+                return self.send_data();
             }
             if self.polite && !self.saw_clean_end() && !hurry {
                 return;
@@ -149,10 +149,10 @@ impl Client {
 
     /// Something that is another when it has done anything; half a record that came is something too.
     pub(super) fn progress(&self) -> (usize, usize, bool, bool) {
-        (self.wire.came, self.wire.outgoing.len(), self.said, self.ended)
+        (self.wire.came, self.wire.outgoing.len(), self.has_sent, self.ended)
     }
 
-    fn say(&mut self) {
+    fn send_data(&mut self) {
         let bytes: Vec<u8> = (0..self.means).map(|index| byte(!TAG, index)).collect();
         let Some(session) = &mut self.session else { return self.wire.outgoing.extend(bytes) };
         let mut records = Buffer::default();
@@ -198,13 +198,13 @@ impl Client {
         if came.is_empty() || self.over || self.reach == Reach::NotTls {
             return;
         }
-        let Some(session) = &mut self.session else { return self.hear(&came) };
+        let Some(session) = &mut self.session else { return self.receive_data(&came) };
         self.incoming.extend(came);
         let mut bytes = std::mem::take(&mut self.incoming);
         let (mut plaintext, mut replies) = (Buffer::default(), Buffer::default());
         let received = session.receive(&mut bytes, &mut plaintext, &mut replies);
         self.incoming = session.kept().to_vec();
-        self.hear(plaintext.filled());
+        self.receive_data(plaintext.filled());
         self.saw_close_notify |= received.closed;
         // A client that goes no further than its hello has nothing more to send either.
         if self.reach == Reach::Data && !self.closed && !self.ended {
@@ -216,11 +216,11 @@ impl Client {
         }
     }
 
-    fn hear(&mut self, bytes: &[u8]) {
+    fn receive_data(&mut self, bytes: &[u8]) {
         for found in bytes {
             assert!(!self.saw_close_notify, "data behind close_notify");
-            assert_eq!(*found, byte(TAG, self.heard), "byte {} to the client", self.heard);
-            self.heard += 1;
+            assert_eq!(*found, byte(TAG, self.received_bytes), "byte {} to the client", self.received_bytes);
+            self.received_bytes += 1;
         }
     }
 }

@@ -22,7 +22,7 @@ pub(super) struct Outcome<'a> {
     /// The limit on silence.
     pub(super) idle: Duration,
     /// True if a connection to the backend was made.
-    pub(super) stands: bool,
+    pub(super) is_connected: bool,
 }
 
 impl Outcome<'_> {
@@ -45,18 +45,18 @@ impl Outcome<'_> {
     /// Invariant 6. A peer that saw a clean end has all that the other one sent, and that one meant to end.
     fn an_abort_stays_an_abort(&self) {
         let Self { client, backend, .. } = self;
-        assert!(backend.heard <= client.means, "more than the client said");
-        assert!(client.heard <= backend.means, "more than the backend said");
+        assert!(backend.received_bytes <= client.means, "more than the client said");
+        assert!(client.received_bytes <= backend.means, "more than the backend said");
         // One that has reset the connection itself receives nothing more.
-        let hears = self.stands && !backend.wire.link.borrow().peer_reset;
-        if hears && backend.saw_clean_end() {
+        let receives = self.is_connected && !backend.wire.link.borrow().peer_reset;
+        if receives && backend.saw_clean_end() {
             assert!(client.closed, "the backend saw an end that the client never said");
-            assert_eq!(backend.heard, client.means, "the backend saw an end before the last byte");
+            assert_eq!(backend.received_bytes, client.means, "the backend saw an end before the last byte");
         }
         // An end before a backend was found is a reset, an alert, or an answer to plain HTTP.
         if client.saw_clean_end() && self.step >= Step::Relay {
             assert!(backend.has_ended_cleanly(), "a clean end for a backend's abort");
-            assert_eq!(client.heard, backend.means, "a clean end before the last byte");
+            assert_eq!(client.received_bytes, backend.means, "a clean end before the last byte");
         }
         assert!(!client.saw_close_notify || self.step >= Step::Relay, "close_notify without a backend");
     }
@@ -87,9 +87,9 @@ impl Outcome<'_> {
     /// A client that ended cleanly and then reset the connection: the backend has all of its bytes, though it sees an abort.
     fn what_is_no_failure_lost_nothing(&self) {
         let Self { client, backend, .. } = self;
-        let listens = !backend.wire.link.borrow().peer_reset;
-        if self.cause == Cause::ResetAtEnd && self.side == Side::Client && client.closed && listens {
-            assert_eq!(backend.heard, client.means, "what the client said is lost");
+        let receives = !backend.wire.link.borrow().peer_reset;
+        if self.cause == Cause::ResetAtEnd && self.side == Side::Client && client.closed && receives {
+            assert_eq!(backend.received_bytes, client.means, "what the client said is lost");
         }
         if self.cause == Cause::ResetAtEnd {
             assert!(client.closed || backend.has_ended_cleanly(), "neither side had ended");
@@ -119,7 +119,11 @@ impl Outcome<'_> {
             assert_eq!(self.cause, Cause::Finished, "two good peers");
         }
         if self.cause == Cause::Finished {
-            assert_eq!((backend.heard, client.heard), (client.means, backend.means), "finished is whole");
+            assert_eq!(
+                (backend.received_bytes, client.received_bytes),
+                (client.means, backend.means),
+                "finished is whole"
+            );
             assert!(client.saw_clean_end() && client.closed && backend.saw_clean_end());
         }
         if self.cause == Cause::NotTls && client.end != End::Reset {

@@ -40,7 +40,7 @@ use handfast_observe::reason::{Side, Step};
 /// No schedule has this number of events.
 const EVENTS: usize = 20_000;
 /// Looks in a row without a change after which no side is going to act without an event.
-const QUIET: u32 = 8;
+const QUIET_ROUNDS: u32 = 8;
 
 /// Reason why a connection ended, in the words of the metrics.
 pub(super) type Reason = (&'static str, &'static str, &'static str);
@@ -142,7 +142,7 @@ impl Scene {
         let verdict = catch_unwind(AssertUnwindSafe(|| self.live(version, seed, loud)));
         if let Err(panic) = verdict {
             let mode = self.mode;
-            say(&format!("the schedule that failed: HANDFAST_SEED={seed}, TLS {version}, {mode:?}"));
+            print_line(&format!("the schedule that failed: HANDFAST_SEED={seed}, TLS {version}, {mode:?}"));
             resume_unwind(panic);
         }
     }
@@ -158,7 +158,7 @@ impl Scene {
         let server = self.server.as_ref();
         let mut backend = Backend::new(Rc::clone(&to_backend), Random::stream(seed, 2), server);
         if loud {
-            say(&format!(
+            print_line(&format!(
                 "client: {:?} {:?}; backend: {:?} {:?}",
                 client.reach, client.end, backend.dial, backend.end
             ));
@@ -188,7 +188,7 @@ impl Scene {
                     let unread = client.wire.has_unread() || backend.wire.has_unread();
                     quiet = if settles && now == moved && !unread { quiet + 1 } else { 0 };
                     moved = now;
-                    pass_time(&mut random, quiet > QUIET);
+                    pass_time(&mut random, quiet > QUIET_ROUNDS);
                 }
                 _ => {
                     // As the engine does: woken by what has changed, or by the deadline; and now and then for nothing.
@@ -248,7 +248,7 @@ impl Scene {
             client.listen(true);
             world(|world| world.now = world.now + Duration::from_millis(100));
         }
-        assert!(world(|world| world.stands), "the relay has begun");
+        assert!(world(|world| world.is_connected), "the relay has begun");
         assert!(client.tickets() > 0, "the tickets were never sent");
     }
 
@@ -306,10 +306,24 @@ impl Scene {
         assert!(new.next().is_none(), "and one only");
         let (step, side, cause) = *reason;
         if loud {
-            say(&format!("{step}/{side}/{cause}; alert: {:?}", client.alert));
-            say(&format!("client: {:?} of {}, {:?}", client.progress(), client.means, client.wire.link));
-            say(&format!("backend: {:?} of {}, {:?}", backend.progress(), backend.means, backend.wire.link));
-            say(&format!("backend's handshake: {:?}, alert: {:?}", backend.handshake(), backend.alert));
+            print_line(&format!("{step}/{side}/{cause}; alert: {:?}", client.alert));
+            print_line(&format!(
+                "client: {:?} of {}, {:?}",
+                client.progress(),
+                client.means,
+                client.wire.link
+            ));
+            print_line(&format!(
+                "backend: {:?} of {}, {:?}",
+                backend.progress(),
+                backend.means,
+                backend.wire.link
+            ));
+            print_line(&format!(
+                "backend's handshake: {:?}, alert: {:?}",
+                backend.handshake(),
+                backend.alert
+            ));
         }
         self.seen.borrow_mut().insert(*reason);
         let state = self.thread.state();
@@ -323,7 +337,7 @@ impl Scene {
             took: world(|world| world.now).since(began),
             handshake: limits.handshake,
             idle: limits.idle,
-            stands: world(|world| world.stands),
+            is_connected: world(|world| world.is_connected),
         };
         outcome.judge();
     }
@@ -390,6 +404,6 @@ fn pass_time(random: &mut Random, far: bool) {
 }
 
 /// For replaying a schedule.
-fn say(line: &str) {
+fn print_line(line: &str) {
     eprintln!("{line}");
 }

@@ -38,7 +38,7 @@ pub(super) struct World {
     /// For the backend's socket.
     pub(super) seed: u64,
     /// The backend has been dialled and the connection is open.
-    pub(super) stands: bool,
+    pub(super) is_connected: bool,
     /// The connection carries bytes: it goes before handshakes.
     pub(super) carries_bytes: bool,
     /// Other newcomers wait.
@@ -58,7 +58,7 @@ impl World {
     ) -> Self {
         let capricious = Rc::clone(capricious);
         let (dials, dialled) = Default::default();
-        let (deadline, yields, stands, carries_bytes, overdue) = (now, false, false, false, 0);
+        let (deadline, yields, is_connected, carries_bytes, overdue) = (now, false, false, false, 0);
         let is_crowded = Random::stream(seed, 5).next().is_multiple_of(2);
         Self {
             now,
@@ -71,7 +71,7 @@ impl World {
             capricious,
             yields,
             seed,
-            stands,
+            is_connected,
             carries_bytes,
             is_crowded,
             overdue,
@@ -80,7 +80,7 @@ impl World {
 }
 
 /// Waits in a row for a moment that has passed: more of them are spinning.
-const OVERDUE: u32 = 1_000;
+const MAX_OVERDUE_WAITS: u32 = 1_000;
 
 thread_local! {
     static WORLD: RefCell<Option<World>> = const { RefCell::new(None) };
@@ -184,7 +184,7 @@ impl Future for Wait {
             if world.now >= self.deadline {
                 world.overdue += 1;
                 assert!(
-                    world.overdue < OVERDUE,
+                    world.overdue < MAX_OVERDUE_WAITS,
                     "it spins: it waits again and again for a moment that has passed"
                 );
                 return Poll::Ready(Woken::Deadline);
@@ -210,7 +210,7 @@ impl Dialling for Dialled {
             let passed = world.now.since(self.begun);
             match self.dial {
                 Dial::Stands { after } if passed >= after => {
-                    world.stands = true;
+                    world.is_connected = true;
                     // The kernel takes some of it.
                     let mut link = world.backend.borrow_mut();
                     let taken = (first.len() * usize::from(world.seed.is_multiple_of(3)) / 2).min(link.room);

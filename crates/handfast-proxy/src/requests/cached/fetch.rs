@@ -15,8 +15,8 @@ use crate::backends::connector::Cancellation;
 use crate::cache::OpenCache;
 use crate::requests::cached::text::now_ms;
 use crate::requests::client::{After, Client};
-use crate::requests::decide::answer::Answer;
 use crate::requests::decide::cache_plan::WHOLE;
+use crate::requests::decide::own_response::OwnResponse;
 use crate::requests::decide::request::Request;
 use crate::requests::head::content::{Io, Output, Sink, Source};
 use crate::requests::head::fault::Fault;
@@ -27,7 +27,7 @@ pub(super) struct Order {
     pub(super) key: Key,
     pub(super) policy: Policy,
     /// The head that was looked up.
-    pub(super) asked: Arc<OwnedRequest>,
+    pub(super) original: Arc<OwnedRequest>,
     /// Stored response, which is stale.
     pub(super) stale: Option<Hit>,
     pub(super) requested_ms: u64,
@@ -35,7 +35,7 @@ pub(super) struct Order {
 
 /// Outcome of the fetch.
 #[derive(Default)]
-pub(super) enum Came {
+pub(super) enum FetchOutcome {
     /// Nothing yet.
     #[default]
     Nothing,
@@ -57,7 +57,7 @@ pub(super) struct Fetch<'c, C> {
     pub(super) order: Order,
     /// `None`: nothing is stored; or all of it is.
     pub(super) filler: Option<Filler>,
-    pub(super) came: Came,
+    pub(super) outcome: FetchOutcome,
     /// No client waits for its content.
     is_behind: bool,
     wants_part: bool,
@@ -69,67 +69,68 @@ pub(super) struct Fetch<'c, C> {
 impl<'c, C: Client> Fetch<'c, C> {
     /// `is_behind`: no client waits for its content.
     pub(super) fn new(client: &'c mut C, order: Order, filler: Option<Filler>, is_behind: bool) -> Self {
-        let wants_part = !is_behind && order.asked.head().values("range").next().is_some();
-        let (came, pending) = (Came::Nothing, Vec::new());
-        Self { client, order, filler, came, is_behind, wants_part, pending, has_end: false }
+        let wants_part = !is_behind && order.original.head().values("range").next().is_some();
+        let (outcome, pending) = (FetchOutcome::Nothing, Vec::new());
+        Self { client, order, filler, outcome, is_behind, wants_part, pending, has_end: false }
     }
 
     /// Takes the rest of a response whose head was taken.
     pub(super) fn rest(client: &'c mut C, order: Order, filler: Filler, hit: Hit) -> Self {
-        Self { came: Came::Stored(hit), ..Self::new(client, order, Some(filler), true) }
+        Self { outcome: FetchOutcome::Stored(hit), ..Self::new(client, order, Some(filler), true) }
     }
 
     fn is_passed(&self) -> bool {
-        matches!(self.came, Came::Passed | Came::Nothing)
+        matches!(self.outcome, FetchOutcome::Passed | FetchOutcome::Nothing)
     }
 
     /// Returns true if other requests wait for the response: then it is fetched though its own client leaves, or each of them would fetch it.
     fn is_awaited(&self) -> bool {
-        matches!(self.came, Came::Nothing) && self.filler.as_ref().is_some_and(Filler::has_followers)
+        matches!(self.outcome, FetchOutcome::Nothing)
+            && self.filler.as_ref().is_some_and(Filler::has_followers)
     }
 
-    fn judge(&mut self, head: &ResponseHead<'_>) -> Came {
-        let Order { cache, key, policy, asked, stale, requested_ms } = &self.order;
+    fn judge(&mut self, head: &ResponseHead<'_>) -> FetchOutcome {
+        let Order { cache, key, policy, original, stale, requested_ms } = &self.order;
         let times = Times { requested_ms: *requested_ms, received_ms: now_ms() };
-        let asked = &asked.head();
+        let lookup_head = &original.head();
         let Some(mut filler) = self.filler.take() else {
-            cache.observe(key, asked, head, policy, times);
-            return Came::Passed;
+            cache.observe(key, lookup_head, head, policy, times);
+            return FetchOutcome::Passed;
         };
         match stale {
             Some(stale) if head.status == 304 => {
-                let hit = cache.unchanged(stale, asked, head, policy, times);
+                let hit = cache.unchanged(stale, lookup_head, head, policy, times);
                 filler.restart_followers();
-                return Came::Confirmed(hit);
+                return FetchOutcome::Confirmed(hit);
             }
             Some(stale)
                 if is_error(head.status)
                     && stale.stored().serves_on_error(
-                        asked,
+                        lookup_head,
                         policy,
                         times.received_ms,
                         OriginFailure::Status,
                     ) =>
             {
-                return Came::StaleOnError(stale.clone());
+                return FetchOutcome::StaleOnError(stale.clone());
             }
             _ => {}
         }
         let is_large = || matches!(head.framing(Method::GET), Framing::Length(size) if size > WHOLE);
         if self.wants_part && head.status == 200 && is_large() {
             filler.alone();
-            return Came::TooLargeForAPart;
+            return FetchOutcome::TooLargeForAPart;
         }
-        match filler.head(asked, head, policy, times) {
+        match filler.head(lookup_head, head, policy, times) {
             Ok(hit) => {
                 if self.is_behind {
                     // No client reads it.
                     drop(hit.reader(0..0));
                 }
                 self.filler = Some(filler);
-                Came::Stored(hit)
+                FetchOutcome::Stored(hit)
             }
-            Err(_) => Came::Passed,
+            Err(_) => FetchOutcome::Passed,
         }
     }
 
@@ -229,7 +230,7 @@ impl<C: Client> Client for Fetch<'_, C> {
         output: &mut Output<'_>,
     ) {
         if !head.is_interim() {
-            self.came = self.judge(head);
+            self.outcome = self.judge(head);
             if !self.is_passed() {
                 // Interim responses that came with it. If this fails, so does the next step.
                 let _ = self.client.flush(output);
@@ -243,22 +244,22 @@ impl<C: Client> Client for Fetch<'_, C> {
     /// An error: no backend has answered.
     fn put_answer(
         &mut self,
-        answer: &Answer,
+        answer: &OwnResponse,
         request: Option<&Request>,
         close: bool,
         output: &mut Output<'_>,
     ) {
-        let Order { policy, asked, stale, .. } = &self.order;
+        let Order { policy, original, stale, .. } = &self.order;
         let serves = |stale: &&Hit| {
-            stale.stored().serves_on_error(&asked.head(), policy, now_ms(), OriginFailure::Unreachable)
+            stale.stored().serves_on_error(&original.head(), policy, now_ms(), OriginFailure::Unreachable)
         };
         let usable = stale.as_ref().filter(|_| is_error(answer.status)).filter(serves);
         self.filler = None;
         if let Some(stale) = usable {
-            (self.came, self.has_end) = (Came::StaleOnError(stale.clone()), true);
+            (self.outcome, self.has_end) = (FetchOutcome::StaleOnError(stale.clone()), true);
             return;
         }
-        self.came = Came::Passed;
+        self.outcome = FetchOutcome::Passed;
         self.client.put_answer(answer, request, close, output);
     }
 
@@ -271,8 +272,8 @@ impl<C: Client> Client for Fetch<'_, C> {
     }
 
     fn hands_over(&self) -> bool {
-        let is_stored = matches!(self.came, Came::Stored(_)) && self.filler.is_some();
-        is_stored && !self.is_behind || matches!(self.came, Came::TooLargeForAPart)
+        let is_stored = matches!(self.outcome, FetchOutcome::Stored(_)) && self.filler.is_some();
+        is_stored && !self.is_behind || matches!(self.outcome, FetchOutcome::TooLargeForAPart)
     }
 
     fn received(&self) -> u64 {

@@ -19,7 +19,7 @@ use crate::requests::head::content::Io;
 use crate::requests::head::fault::Fault;
 use crate::requests::relay::send_answer::{Ended, wait};
 use crate::requests::relay::{Outcome, ROUNDS};
-use crate::worker::http::SLOW_WINDOW;
+use crate::worker::request_routes::SLOW_WINDOW;
 
 /// Bytes that are sent at once.
 const PIECE: usize = 65_536;
@@ -31,9 +31,9 @@ pub(super) struct Prepared {
 }
 
 impl Prepared {
-    /// `asked`: the request that the hit was found for.
-    pub(super) fn new(hit: &Hit, asked: &RequestHead<'_>, now_ms: u64) -> Self {
-        Self { answer: hit.answer(asked, now_ms), now_ms }
+    /// `request`: the request that the hit was found for.
+    pub(super) fn new(hit: &Hit, request: &RequestHead<'_>, now_ms: u64) -> Self {
+        Self { answer: hit.answer(request, now_ms), now_ms }
     }
 }
 
@@ -108,7 +108,7 @@ struct Sending<'a> {
 
 /// Progress of one turn.
 #[derive(PartialEq, Eq)]
-enum Turn {
+enum SendProgress {
     Done,
     /// Others of the thread have their turn first.
     Long,
@@ -127,24 +127,29 @@ impl Sending<'_> {
                 self.turn(client, &mut io, R::turn())?
             };
             match turn {
-                Turn::Done => return Ok(()),
-                Turn::Long => {
+                SendProgress::Done => return Ok(()),
+                SendProgress::Long => {
                     self.request.count_moved(client.moved());
                     progress = R::turn();
                     R::yield_now().await;
                     continue;
                 }
-                Turn::Moved => {
+                SendProgress::Moved => {
                     progress = R::turn();
                     self.request.count_moved(client.moved());
                 }
-                Turn::Blocked => {}
+                SendProgress::Blocked => {}
             }
             self.pause::<R>(client, progress, &mut window).await?;
         }
     }
 
-    fn turn(&mut self, client: &mut impl Client, io: &mut Io<'_>, now: Moment) -> Result<Turn, CloseReason> {
+    fn turn(
+        &mut self,
+        client: &mut impl Client,
+        io: &mut Io<'_>,
+        now: Moment,
+    ) -> Result<SendProgress, CloseReason> {
         let of_client = |fault: Fault| fault.reason;
         let mut rounds = 0;
         while client.accepts(io).map_err(of_client)? {
@@ -158,7 +163,7 @@ impl Sending<'_> {
             if self.is_over {
                 client.flush(&mut io.output()).map_err(of_client)?;
                 if client.is_done() {
-                    return Ok(Turn::Done);
+                    return Ok(SendProgress::Done);
                 }
                 // The socket reports room only after a write that found none.
                 client.accepts(io).map_err(of_client)?;
@@ -183,16 +188,16 @@ impl Sending<'_> {
             rounds += 1;
             client.flush(&mut io.output()).map_err(of_client)?;
             if self.is_over && client.is_done() {
-                return Ok(Turn::Done);
+                return Ok(SendProgress::Done);
             }
             if rounds == ROUNDS {
-                return Ok(Turn::Long);
+                return Ok(SendProgress::Long);
             }
         }
         if self.is_over && client.is_done() {
-            return Ok(Turn::Done);
+            return Ok(SendProgress::Done);
         }
-        Ok(if rounds > 0 { Turn::Moved } else { Turn::Blocked })
+        Ok(if rounds > 0 { SendProgress::Moved } else { SendProgress::Blocked })
     }
 
     fn put_head(

@@ -34,9 +34,9 @@ pub(super) fn with_response<T>(text: &[u8], read: impl FnOnce(&ResponseHead<'_>)
 }
 
 /// Returns a request for all of a response, under these conditions instead of those of the client.
-pub(super) fn conditional(asked: &OwnedRequest, conditions: &[(&'static str, Vec<u8>)]) -> Vec<u8> {
-    let head = &asked.head();
-    let mut out = Vec::with_capacity(asked.text().len() + 128);
+pub(super) fn conditional(original: &OwnedRequest, conditions: &[(&'static str, Vec<u8>)]) -> Vec<u8> {
+    let head = &original.head();
+    let mut out = Vec::with_capacity(original.text().len() + 128);
     write_request_line(&mut out, head);
     write_fields(&mut out, head.text, head.fields, |field: &Field| is_condition(field.name(head.text)));
     for (name, value) in conditions {

@@ -6,7 +6,7 @@ use handfast_wire::http1::{Field, ResponseHead};
 
 use crate::backends::connector::Cancellation;
 use crate::requests::client::{After, Client};
-use crate::requests::decide::answer::Answer;
+use crate::requests::decide::own_response::OwnResponse;
 use crate::requests::decide::request::Request;
 use crate::requests::head::content::{Io, Output, Sink, Source};
 use crate::requests::head::fault::Fault;
@@ -81,7 +81,7 @@ impl Cancellation for DiscardingClient {
 impl Client for DiscardingClient {
     fn put_head(&mut self, _: &ResponseHead<'_>, _: &Request, _: After, _: &mut Output<'_>) {}
 
-    fn put_answer(&mut self, _: &Answer, _: Option<&Request>, _: bool, _: &mut Output<'_>) {}
+    fn put_answer(&mut self, _: &OwnResponse, _: Option<&Request>, _: bool, _: &mut Output<'_>) {}
 
     fn keeps_open(&self, _: &Request, _: &ResponseHead<'_>) -> bool {
         true

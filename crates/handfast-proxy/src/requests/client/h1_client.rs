@@ -13,8 +13,8 @@ use handfast_wire::http1::{
 
 use crate::backends::connector::Cancellation;
 use crate::requests::client::{After, Client};
-use crate::requests::decide::answer::Answer;
 use crate::requests::decide::connection::HttpConnection;
+use crate::requests::decide::own_response::OwnResponse;
 use crate::requests::decide::request::{Refused, Request};
 use crate::requests::decide::rules::has_field;
 use crate::requests::head::content::{Incoming, Io, Outgoing, Output, Sink, Source, flush};
@@ -198,7 +198,7 @@ impl<S: Socket> Client for Http1Client<S> {
 
     fn put_answer(
         &mut self,
-        answer: &Answer,
+        answer: &OwnResponse,
         request: Option<&Request>,
         close: bool,
         output: &mut Output<'_>,

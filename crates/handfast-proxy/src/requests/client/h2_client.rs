@@ -13,7 +13,7 @@ use http::{HeaderMap, HeaderValue, Response};
 
 use crate::backends::connector::Cancellation;
 use crate::requests::client::{After, Client};
-use crate::requests::decide::answer::Answer;
+use crate::requests::decide::own_response::OwnResponse;
 use crate::requests::decide::request::Request;
 use crate::requests::decide::rules::ResponseFields;
 use crate::requests::head::content::{Io, Output, Sink, Source};
@@ -166,7 +166,13 @@ impl Client for Http2Client {
         self.send(response, after.is_over || matches!(framing, Framing::None | Framing::Length(0)));
     }
 
-    fn put_answer(&mut self, answer: &Answer, request: Option<&Request>, _: bool, output: &mut Output<'_>) {
+    fn put_answer(
+        &mut self,
+        answer: &OwnResponse,
+        request: Option<&Request>,
+        _: bool,
+        output: &mut Output<'_>,
+    ) {
         if request.is_some_and(|request| request.is_grpc) {
             return self.send(grpc_answer(answer.status), true);
         }

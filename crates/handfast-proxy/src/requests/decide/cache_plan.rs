@@ -13,7 +13,7 @@ use crate::cache::ServiceCache;
 use crate::requests::decide::gate::{self, Routes};
 use crate::requests::decide::rules::RequestFacts;
 use crate::requests::head::sender::Identified;
-use crate::worker::http::ThreadRequestRoute;
+use crate::worker::request_routes::ThreadRequestRoute;
 
 /// The longest time for which a response without a statement is fresh, in seconds.
 const HEURISTIC_LIMIT: u64 = 86_400;

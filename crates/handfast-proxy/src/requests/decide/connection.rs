@@ -18,8 +18,8 @@ use handfast_wire::http1::{CanonicalHost, Host};
 use crate::backends::pool::{self, Identity};
 use crate::requests::head::content::Io;
 use crate::worker::context::{HttpBuffers, WorkerContext, WorkerPhase};
-use crate::worker::http::{ThreadHttp, ThreadServers};
 use crate::worker::open::OpenConnection;
+use crate::worker::request_routes::{ThreadHttp, ThreadServers};
 use crate::worker::services::{Chosen, ThreadService};
 use crate::worker::waiting_client::check_phase;
 

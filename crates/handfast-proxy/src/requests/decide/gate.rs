@@ -15,7 +15,7 @@ use handfast_wire::http1::{Host, RequestHead};
 use crate::admission::gate::{ClientAddress, Exceeded, Gate};
 use crate::requests::decide::rules::{self, RequestFacts};
 use crate::requests::head::refusal::{Refusal, retry_after};
-use crate::worker::http::{ThreadHttp, ThreadRequestRoute};
+use crate::worker::request_routes::{ThreadHttp, ThreadRequestRoute};
 use handfast_config::model::Share;
 
 /// The routes that a request may lead to.

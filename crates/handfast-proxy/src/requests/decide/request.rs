@@ -21,8 +21,8 @@ use crate::requests::head::refusal::Refusal;
 use crate::requests::head::sender::Identified;
 use crate::requests::head::websocket;
 use crate::worker::context::WorkerContext;
-use crate::worker::http::ThreadRequestRoute;
 use crate::worker::open::OpenRequest;
+use crate::worker::request_routes::ThreadRequestRoute;
 use crate::worker::services::{Chosen, ThreadService};
 use crate::worker::sticky::Affinity;
 use handfast_config::model::{FixedResponse, Piece, RequestLimits, RouteAction, Variable};
@@ -230,7 +230,7 @@ impl Request {
     }
 
     /// It went to this backend; a cookie names it to the client.
-    pub(crate) fn is_at(&mut self, backend: &Rc<str>, is_secure: bool) {
+    pub(crate) fn set_backend_cookie(&mut self, backend: &Rc<str>, is_secure: bool) {
         let Some(affinity) = &self.affinity else { return };
         let set = affinity.set_cookie(backend, is_secure);
         ResponseFields::set_own(&mut self.response_fields, "Set-Cookie", set);
@@ -260,7 +260,7 @@ impl Request {
     }
 
     /// This backend is tried.
-    pub(crate) fn tries(&mut self, backend: &Rc<str>) {
+    pub(crate) fn set_attempted_backend(&mut self, backend: &Rc<str>) {
         self.record.backend = Some(Rc::clone(backend));
         if let Some(open) = &self.open {
             open.backend.replace(Some(Rc::clone(backend)));

@@ -168,7 +168,7 @@ impl Incoming {
     }
 
     /// Marks the received bytes to be parsed again before anything is read.
-    pub(crate) fn look_again(&mut self) {
+    pub(crate) fn mark_unparsed(&mut self) {
         self.is_fresh = !self.input.is_empty();
     }
 
@@ -176,7 +176,7 @@ impl Incoming {
     pub(crate) fn give_back(&mut self, buffers: &mut HttpBuffers) {
         if self.input.is_empty() && self.input.capacity() > 0 {
             let spare = std::mem::take(&mut self.input);
-            if buffers.spare.len() < SPARE && spare.capacity() <= SPARE_SIZE {
+            if buffers.spare.len() < MAX_SPARE_BUFFERS && spare.capacity() <= MAX_SPARE_BYTES {
                 buffers.spare.push(spare);
             }
         }
@@ -291,8 +291,8 @@ impl Incoming {
 }
 
 /// Buffers that a thread keeps for heads, and how large they may have become.
-const SPARE: usize = 16;
-const SPARE_SIZE: usize = 65_536;
+const MAX_SPARE_BUFFERS: usize = 16;
+const MAX_SPARE_BYTES: usize = 65_536;
 
 /// Reads a leg once, at most `most` bytes; returns true if anything came, its end included.
 fn read<S: Socket, T: Session>(

@@ -6,7 +6,7 @@ use handfast_wire::http1::{Field, Framing};
 
 use crate::requests::head::content::{Io, Output, Sink};
 use crate::requests::head::fault::Fault;
-use crate::worker::http::ThreadMirror;
+use crate::worker::request_routes::ThreadMirror;
 
 /// Copy of a request for a mirror.
 #[derive(Debug)]

@@ -19,7 +19,7 @@ const QUEUE: usize = 262_144;
 /// Content of one stream that may wait: one read.
 const STREAM: usize = 65_536;
 /// Content that a stream may put into a full queue, where it has none there.
-const LEAST: usize = 8_192;
+const MIN_STREAM_BYTES: usize = 8_192;
 
 /// The content of one connection.
 #[derive(Debug, Default)]
@@ -52,7 +52,7 @@ impl Place {
 
     /// Returns the number of bytes that one stream should move at once: the more streams there are, the fewer.
     pub(crate) fn share(&self) -> usize {
-        (QUEUE / Rc::strong_count(&self.queue)).clamp(LEAST, STREAM)
+        (QUEUE / Rc::strong_count(&self.queue)).clamp(MIN_STREAM_BYTES, STREAM)
     }
 
     /// Returns the number of bytes that may be put now: 0, or one read's worth.
@@ -60,8 +60,8 @@ impl Place {
         let (own, all) = (self.own.load(Ordering::Relaxed), self.queue.bytes.load(Ordering::Relaxed));
         match own {
             // Not byte by byte, when a stream has nearly all that it may have.
-            _ if all < QUEUE && own <= STREAM - LEAST => STREAM - own,
-            0 => LEAST,
+            _ if all < QUEUE && own <= STREAM - MIN_STREAM_BYTES => STREAM - own,
+            0 => MIN_STREAM_BYTES,
             _ => 0,
         }
     }
@@ -147,7 +147,7 @@ mod tests {
             }
         }
         let all = queue.bytes.load(Ordering::Relaxed);
-        assert!(all <= QUEUE + STREAM + streams.len() * LEAST, "{all} bytes");
+        assert!(all <= QUEUE + STREAM + streams.len() * MIN_STREAM_BYTES, "{all} bytes");
         assert!(streams.iter().all(|stream| stream.own.load(Ordering::Relaxed) > 0), "each has its least");
         drop(kept);
         assert_eq!(queue.bytes.load(Ordering::Relaxed), 0);
@@ -167,7 +167,7 @@ mod tests {
         assert_eq!(woken(), (false, false));
         drop(of_one);
         queue.wake();
-        assert_eq!((woken(), one.room()), ((true, false), LEAST));
+        assert_eq!((woken(), one.room()), ((true, false), MIN_STREAM_BYTES));
         drop(of_other);
         queue.wake();
         assert_eq!((woken(), other.room()), ((true, true), STREAM));

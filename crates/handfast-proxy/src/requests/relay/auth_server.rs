@@ -17,18 +17,18 @@ use handfast_wire::http1::{
 
 use crate::backends::connector::Cancellation;
 use crate::requests::client::{After, Client};
-use crate::requests::decide::answer::Answer;
 use crate::requests::decide::connection::HttpConnection;
 use crate::requests::decide::forward::{push, x_forwarded};
+use crate::requests::decide::own_response::OwnResponse;
 use crate::requests::decide::request::Request;
 use crate::requests::head::content::{Io, Output, Sink, Source};
 use crate::requests::head::fault::Fault;
 use crate::requests::head::refusal::Refusal;
 use crate::requests::relay::own_request;
-use crate::worker::http::ThreadServers;
+use crate::worker::request_routes::ThreadServers;
 
 /// Bytes of an answer for the client. Pages for a login have a few.
-const MOST_CONTENT: usize = 256 * 1024;
+const MAX_CONTENT_BYTES: usize = 256 * 1024;
 /// Fields that are about the content of the request, which the server does not receive, or about which answer is wanted; and fields by which
 /// a client could name another URI to some servers.
 const DROPPED: [&str; 11] = [
@@ -61,7 +61,7 @@ impl Server<'_> {
     /// Asks about a request; the fields that its backend receives.
     ///
     /// **Errors**: the server's answer for the client, or that there is none.
-    pub(crate) async fn ask<R: Runtime>(
+    pub(crate) async fn authorize<R: Runtime>(
         &self,
         head: &RequestHead<'_>,
         connection: &HttpConnection,
@@ -175,8 +175,8 @@ impl<C> Sink for Collector<'_, C> {
     }
 
     fn put(&mut self, data: &[u8], _: &mut Output<'_>) -> Result<(), Fault> {
-        if self.content.len() + data.len() > MOST_CONTENT {
-            return Err(Fault::of(unexpected(format!("more than {MOST_CONTENT} bytes of content"))));
+        if self.content.len() + data.len() > MAX_CONTENT_BYTES {
+            return Err(Fault::of(unexpected(format!("more than {MAX_CONTENT_BYTES} bytes of content"))));
         }
         self.content.extend_from_slice(data);
         Ok(())
@@ -221,7 +221,7 @@ impl<C: Client> Client for Collector<'_, C> {
     }
 
     /// Errors are for the client itself.
-    fn put_answer(&mut self, _: &Answer, _: Option<&Request>, _: bool, _: &mut Output<'_>) {}
+    fn put_answer(&mut self, _: &OwnResponse, _: Option<&Request>, _: bool, _: &mut Output<'_>) {}
 
     fn keeps_open(&self, _: &Request, _: &ResponseHead<'_>) -> bool {
         true

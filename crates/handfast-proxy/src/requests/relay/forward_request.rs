@@ -8,8 +8,8 @@ use handfast_leg::runtime::Runtime;
 use handfast_observe::cause::Cause;
 
 use crate::requests::client::Client;
-use crate::requests::decide::answer::Answer;
 use crate::requests::decide::connection::HttpConnection;
+use crate::requests::decide::own_response::OwnResponse;
 use crate::requests::decide::request::Request;
 use crate::requests::head::fault::Fault;
 use crate::requests::head::refusal::retry_after;
@@ -34,7 +34,7 @@ pub(crate) async fn forward<R: Runtime>(
             Ok(upstream) => {
                 if request.affinity.is_some() {
                     let is_secure = connection.facts.tls_version.is_some();
-                    request.is_at(&upstream.identity.endpoint.name, is_secure);
+                    request.set_backend_cookie(&upstream.identity.endpoint.name, is_secure);
                 }
                 let mut exchange = Exchange::new(connection, request, upstream, client.has_ended());
                 match exchange.relay::<R>(client).await {
@@ -66,7 +66,7 @@ pub(crate) async fn forward<R: Runtime>(
         let Some(status) = fault.status else {
             return Err((Outcome::Abort(fault.reason.clone()), fault.reason));
         };
-        let answer = Answer::error(status, Some(request));
+        let answer = OwnResponse::error(status, Some(request));
         let answer = if status == 503 {
             answer.with(vec![retry_after(try_again(connection, &fault))])
         } else {

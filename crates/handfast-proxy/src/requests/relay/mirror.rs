@@ -16,7 +16,7 @@ use crate::requests::head::task::waker;
 use crate::requests::relay::own_request;
 
 /// Copies that one thread has under way. A mirror that answers slowly must not fill the memory.
-const MOST: usize = 256;
+const MAX_COPIES: usize = 256;
 
 /// Sends a copy, in a separate task.
 pub(crate) fn send<R: Runtime>(connection: &HttpConnection, request: &Request, copy: Copy)
@@ -24,7 +24,7 @@ where
     R::Socket: 'static,
 {
     let metrics = &connection.service.metrics;
-    if !copy.is_whole() || Rc::strong_count(&copy.mirror.under_way) > MOST {
+    if !copy.is_whole() || Rc::strong_count(&copy.mirror.under_way) > MAX_COPIES {
         metrics.request_copied(CopyEnd::Dropped);
         return;
     }

@@ -10,8 +10,8 @@ use handfast_observe::reason::{CloseReason, Side, Step};
 use handfast_observe::request_record::RequestPart;
 
 use crate::requests::client::Client;
-use crate::requests::decide::answer::Answer;
 use crate::requests::decide::connection::HttpConnection;
+use crate::requests::decide::own_response::OwnResponse;
 use crate::requests::decide::request::Request;
 use crate::requests::head::fault::Fault;
 use crate::requests::relay::Outcome;
@@ -24,7 +24,7 @@ pub(crate) async fn answer_with<R: Runtime>(
     connection: &HttpConnection,
     client: &mut impl Client,
     request: &mut Request,
-    answer: &Answer,
+    answer: &OwnResponse,
     fault: Option<Fault>,
 ) -> Ended<R::Socket> {
     // A client that is refused by its route has broken no rule.
@@ -47,7 +47,7 @@ pub(crate) async fn send_answer<R: Runtime>(
     connection: &HttpConnection,
     client: &mut impl Client,
     request: Option<&Request>,
-    answer: &Answer,
+    answer: &OwnResponse,
     close: bool,
 ) -> Result<(), Fault> {
     let limits = request.map_or(&connection.http.fallback.limits, Request::limits);

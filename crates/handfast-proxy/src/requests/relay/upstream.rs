@@ -56,7 +56,7 @@ pub(crate) struct Search<'a> {
 }
 
 /// A connection that was kept.
-enum Kept<S: Socket> {
+enum ReusableConnection<S: Socket> {
     /// For one request; and whether it is of this client alone.
     Http1(Box<h1_backend::Connection<S>>, bool),
     /// A stream of one that several requests share.
@@ -109,7 +109,7 @@ impl Search<'_> {
                         }
                     }
                     let endpoint = Rc::clone(&picked.endpoint);
-                    request.tries(&endpoint.name);
+                    request.set_attempted_backend(&endpoint.name);
                     match self.attempt::<R>(picked, request, client).await {
                         Ok(upstream) => return Ok(upstream),
                         Err(error) => (endpoint, error),
@@ -206,7 +206,7 @@ impl Search<'_> {
             Err(TrialEnd::Failed(cause)) => {
                 request.record.backend_failures.add(&endpoint.name, cause);
                 let reason = CloseReason::new(Step::Connect, Side::Backend, cause);
-                Err(AttemptError::Attempt(reason.because(trial::FOUND_OUT)))
+                Err(AttemptError::Attempt(reason.because(trial::FAILED_TRIAL_DETAIL)))
             }
             Err(TrialEnd::Cancelled(reason)) => Err(AttemptError::Request(Fault::gone(reason))),
             Err(TrialEnd::Deadline) => Err(AttemptError::Request(late())),
@@ -222,11 +222,11 @@ impl Search<'_> {
         let tls = self.connection.service.dialler(self.chosen).cloned();
         let identity = Identity { endpoint: Rc::clone(&picked.endpoint), tls };
         let (backend, is_tied) = match self.kept::<R>(&identity, request)? {
-            Some(Kept::Http1(kept, is_tied)) => {
+            Some(ReusableConnection::Http1(kept, is_tied)) => {
                 let backend = Http1Backend::reused(*kept, |open| picked.reused(open), request.framing);
                 (Backend::Http1(Box::new(backend)), is_tied)
             }
-            Some(Kept::Http2(backend)) => (backend, false),
+            Some(ReusableConnection::Http2(backend)) => (backend, false),
             // Boxed, because most requests need no place for it.
             None => return Box::pin(self.connect::<R>(picked, identity, request, client)).await,
         };
@@ -295,7 +295,7 @@ impl Search<'_> {
         &self,
         identity: &Identity,
         request: &Request,
-    ) -> Result<Option<Kept<R::Socket>>, AttemptError>
+    ) -> Result<Option<ReusableConnection<R::Socket>>, AttemptError>
     where
         R::Socket: 'static,
     {
@@ -308,7 +308,7 @@ impl Search<'_> {
                 thread.pool.find_shared(identity, h2_backend::Shared::is_over, h2_backend::Shared::has_room);
             let Some(shared) = found else { return Ok(None) };
             let backend = self.http2::<R>(shared, InUse::shared(&identity.endpoint), request)?;
-            return Ok(Some(Kept::Http2(backend)));
+            return Ok(Some(ReusableConnection::Http2(backend)));
         }
         let scratch = &mut thread.scratch.borrow_mut();
         let tied = h1_backend::untie(self.connection, identity, scratch);
@@ -316,7 +316,7 @@ impl Search<'_> {
         let Some(kept) = tied.or_else(|| thread.pool.take(identity, R::turn(), scratch)) else {
             return Ok(None);
         };
-        Ok(Some(Kept::Http1(kept, is_tied)))
+        Ok(Some(ReusableConnection::Http1(kept, is_tied)))
     }
 
     /// A request on a shared connection.

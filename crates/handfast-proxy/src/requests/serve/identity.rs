@@ -23,16 +23,16 @@ use crate::requests::decide::request::{Action, Request};
 use crate::requests::head::refusal::{Refusal, retry_after};
 use crate::requests::head::sender::Identified;
 use crate::requests::relay::auth_server;
-use crate::worker::http::ThreadRequestRoute;
+use crate::worker::request_routes::ThreadRequestRoute;
 
 /// Bytes of `Authorization` that are read. bcrypt ends after 72 bytes of a password.
-const MOST_CREDENTIALS: usize = 1024;
+const MAX_CREDENTIALS_BYTES: usize = 1024;
 /// Bytes of the name of a user that another server sends.
 const MAX_NAME: usize = 1024;
 /// Bytes of a name that the log has.
 const LOGGED_NAME: usize = 64;
 /// Time after which a client should try again if too many passwords wait.
-const BUSY: Duration = Duration::from_secs(1);
+const BUSY_RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// Identifies the sender of a request. Its action is then that of its route, or a refusal.
 pub(crate) async fn identify<R: Runtime>(
@@ -83,7 +83,7 @@ async fn user<R: Runtime>(
     }
     if let (Some(model), Some(servers)) = (&gate.forward, &route.auth) {
         let server = auth_server::Server { model, servers };
-        let copied = server.ask::<R>(head, connection, client).await?;
+        let copied = server.authorize::<R>(head, connection, client).await?;
         let is_name = |name: &str| name.to_ascii_lowercase().ends_with("user");
         if let Some((name, value)) = copied.iter().find(|(name, _)| is_name(name)) {
             identified.user = Some(user_name(value).ok_or_else(|| unusable_name(name))?);
@@ -162,7 +162,7 @@ fn credentials(head: &RequestHead<'_>) -> Result<(Box<str>, Zeroizing<Vec<u8>>),
         return Err("its field Authorization is of another scheme");
     }
     let encoded = value[6..].trim_ascii();
-    if encoded.len() > MOST_CREDENTIALS {
+    if encoded.len() > MAX_CREDENTIALS_BYTES {
         return Err("its password is longer than 1,024 bytes");
     }
     let decoded = Zeroizing::new(BASE64.decode(encoded).map_err(|_| "its password is not in base64")?);
@@ -182,7 +182,7 @@ fn unauthenticated(basic: &Basic, detail: String) -> Box<Refusal> {
 
 fn busy(detail: &str) -> Box<Refusal> {
     let reason = CloseReason::new(Step::Route, Side::Local, Cause::AuthenticationBusy).because(detail);
-    Box::new(Refusal::of(503, reason).with(vec![retry_after(BUSY)]))
+    Box::new(Refusal::of(503, reason).with(vec![retry_after(BUSY_RETRY_AFTER)]))
 }
 
 #[cfg(test)]

@@ -10,8 +10,8 @@ use handfast_observe::request_record::{HttpVersion, RequestPart};
 
 use crate::requests::cached;
 use crate::requests::client::Client;
-use crate::requests::decide::answer::Answer;
 use crate::requests::decide::connection::HttpConnection;
+use crate::requests::decide::own_response::OwnResponse;
 use crate::requests::decide::request::{Action, Refused, Request, note_refused};
 use crate::requests::head::fault::Fault;
 use crate::requests::head::refusal::Refusal;
@@ -54,11 +54,11 @@ where
             outcome
         }
         Action::Respond(response) => {
-            let answer = Answer::fixed(response);
+            let answer = OwnResponse::fixed(response);
             answer_with::<R>(connection, client, &mut request, &answer, None).await
         }
         Action::Redirect(status, location) => {
-            let answer = Answer::redirect(*status, location.clone());
+            let answer = OwnResponse::redirect(*status, location.clone());
             answer_with::<R>(connection, client, &mut request, &answer, None).await
         }
         Action::Refuse(refusal) => {
@@ -70,7 +70,7 @@ where
             refuse_by_route::<R>(connection, client, &mut request, Refusal::internal()).await
         }
         Action::Challenge(content) => {
-            let answer = Answer::file(content);
+            let answer = OwnResponse::file(content);
             answer_with::<R>(connection, client, &mut request, &answer, None).await
         }
     };
@@ -93,8 +93,8 @@ async fn refuse_by_route<R: Runtime>(
     let Refusal { status, reason, fields, content } = refusal;
     let Some(status) = status else { return Err((Outcome::Abort(reason.clone()), reason)) };
     let answer = match content {
-        Some(content) => Answer::passed(status, fields, content),
-        None => Answer::error(status, Some(request)).with(fields),
+        Some(content) => OwnResponse::passed(status, fields, content),
+        None => OwnResponse::error(status, Some(request)).with(fields),
     };
     let fault = Fault { status: Some(status), ..Fault::gone(reason) };
     answer_with::<R>(connection, client, request, &answer, Some(fault)).await
@@ -108,7 +108,7 @@ pub(crate) async fn refuse<R: Runtime>(
     head: (HttpVersion, Duration),
 ) -> Outcome<R::Socket> {
     let Some(status) = fault.status else { return Outcome::Abort(fault.reason) };
-    let answer = Answer::error(status, request.as_deref());
+    let answer = OwnResponse::error(status, request.as_deref());
     if let Some(request) = &mut request {
         request.enter(RequestPart::Relay, R::now());
     }

@@ -76,7 +76,7 @@ async fn speaks_http2<R: Runtime>(connection: &HttpConnection, client: &mut Http
             // The reader of requests reports errors and timeouts.
             let is_over = read.is_err() || client.leg.has_ended() || R::now() >= deadline;
             if is_over || !is_possible || input.len() >= PREFACE.len() {
-                client.incoming.look_again();
+                client.incoming.mark_unparsed();
                 return is_possible && client.incoming.input.len() >= PREFACE.len();
             }
             // The socket reports what comes after a read that found nothing.

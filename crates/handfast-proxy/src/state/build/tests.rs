@@ -225,6 +225,7 @@ fn a_broken_file_keeps_whom_to_trust_and_not_what_is_asked() {
     process.configure(mail, &asking("full"));
     let built = process.build();
     assert_eq!(verification(&built), full, "its name is asked for again");
-    let said = built.report.left_out.iter().find(|line| line.contains("backends' certificates are checked"));
-    assert!(said.is_some_and(|line| line.contains("ca.pem")), "{:?}", built.report);
+    let message =
+        built.report.left_out.iter().find(|line| line.contains("backends' certificates are checked"));
+    assert!(message.is_some_and(|line| line.contains("ca.pem")), "{:?}", built.report);
 }

@@ -81,7 +81,7 @@ fn work() -> Work {
     Work { session: server.accept(&read).expect("a session"), hello }
 }
 
-fn is_an_answer(answered: &Answered) {
+fn is_an_answer(answered: &ServerFlight) {
     assert!(answered.received.failure.is_none(), "{:?}", answered.received);
     assert_eq!(answered.replies.filled()[0], 22, "a handshake record");
     assert!(answered.replies.len() > 500, "with a certificate in it");
@@ -101,17 +101,17 @@ fn a_thread_answers_and_wakes() {
 fn what_waits_is_busy_and_what_nobody_wants_is_not_computed() {
     let signer = Signer::by_hand();
     assert!(!signer.is_busy());
-    let wanted = signer.give(work(), Waker::noop().clone()).ok().expect("it takes it");
+    let handle = signer.give(work(), Waker::noop().clone()).ok().expect("it takes it");
     let unwanted = signer.give(work(), Waker::noop().clone()).ok().expect("it takes it");
     let slot = Arc::clone(&unwanted.slot);
     drop(unwanted);
     assert!(matches!(*locked(&slot.state), JobState::Away), "its session is gone with its connection");
     assert!(signer.is_busy());
-    assert!(wanted.take().is_none(), "not yet");
+    assert!(handle.take().is_none(), "not yet");
     while signer.work_once() {}
     assert!(!signer.is_busy());
     assert!(matches!(*locked(&slot.state), JobState::Away));
-    is_an_answer(&wanted.take().expect("done"));
+    is_an_answer(&handle.take().expect("done"));
 }
 
 #[test]

@@ -326,7 +326,7 @@ fn computing_for_a_backends_handshake_is_counted_once() {
     play.wake();
     world(|world| world.tick = Duration::ZERO);
     play.pass(SECOND);
-    let hello = play.backend_hears();
+    let hello = play.backend_receives();
     play.pass(SECOND / 2);
     world(|world| world.tick = SECOND);
     backend.take(&mut play, &hello);
@@ -342,7 +342,7 @@ fn computing_for_a_backends_handshake_is_counted_once() {
 
 #[test]
 fn a_backend_without_tls_is_found_out_by_its_first_byte() {
-    for (said, detail) in [
+    for (reply, detail) in [
         (&b"SSH-2.0-OpenSSH_9.9\r\nand more"[..], "it answered the ClientHello with \"SSH-2.0-OpenSSH_9.9\""),
         (b"220 mail.example ESMTP\n", "it answered the ClientHello with \"220 mail.example ESMTP\""),
         (&[b'x'; 100], &*format!("it answered the ClientHello with \"{}\"", "x".repeat(60))),
@@ -352,7 +352,7 @@ fn a_backend_without_tls_is_found_out_by_its_first_byte() {
         let scene = Scene::with(SECURED, "");
         let mut play = Play::new(&scene, "1.3");
         play.wake();
-        play.backend_says(said);
+        play.backend_sends(reply);
         assert_eq!(play.end(), Some(("connect", "backend", "not-tls")));
         assert_eq!(failures(&scene, 0), [("not-tls", 1)]);
         assert_eq!(scene.lines()[0]["reason"]["detail"], detail);
@@ -376,10 +376,10 @@ fn a_handshake_with_a_backend_has_its_limits() {
     let scene = Scene::with(SECURED, LIMITS);
     let mut play = Play::new(&scene, "1.3");
     play.wake();
-    play.backend_says(&[22, 3, 3, 0, 5, 2, 0, 64, 0, 0]);
+    play.backend_sends(&[22, 3, 3, 0, 5, 2, 0, 64, 0, 0]);
     for _ in 0..3 {
         world(|world| world.now = world.now + SECOND);
-        play.backend_says(&[22, 3, 3, 0, 1, 0]);
+        play.backend_sends(&[22, 3, 3, 0, 1, 0]);
     }
     assert_eq!(play.end(), Some(("connect", "backend", "connect-deadline")));
 
@@ -409,7 +409,7 @@ fn what_breaks_off_a_handshake_with_a_backend_is_called_by_its_name() {
         (|play| play.reset(), ("connect", "client", "reset"), &[]),
         // Its alert: handshake_failure.
         (
-            |play| play.backend_says(&[21, 3, 3, 0, 2, 2, 40]),
+            |play| play.backend_sends(&[21, 3, 3, 0, 2, 2, 40]),
             ("connect", "backend", "alert"),
             &[("alert", 1)],
         ),
@@ -438,11 +438,11 @@ fn a_backend_whose_tls_is_wrong_is_told_so() {
     let scene = Scene::with(SECURED, "");
     let mut play = Play::new(&scene, "1.3");
     play.wake();
-    play.backend_hears();
+    play.backend_receives();
     // A ServerHello of one byte.
-    play.backend_says(&[22, 3, 3, 0, 5, 2, 0, 0, 1, 0]);
+    play.backend_sends(&[22, 3, 3, 0, 5, 2, 0, 0, 1, 0]);
     assert_eq!(play.end(), Some(("connect", "backend", "tls")));
-    assert!(matches!(*play.backend_hears(), [21, 3, 3, 0, 2, 2, _]), "a fatal alert");
+    assert!(matches!(*play.backend_receives(), [21, 3, 3, 0, 2, 2, _]), "a fatal alert");
 }
 
 #[test]
@@ -455,15 +455,15 @@ fn a_header_goes_in_front_of_everything_and_is_not_counted() {
     play.send(b"first");
     play.wake();
     play.wake();
-    assert_eq!(play.backend_hears(), b"PROXY UNKNOWN\r\nfirst");
+    assert_eq!(play.backend_receives(), b"PROXY UNKNOWN\r\nfirst");
     assert_eq!(scene.snapshot().services[0].bytes_to_backend, 5);
 
     let scene = Scene::with(SECURED, HEADER);
     let mut play = Play::from(&scene, "1.3", client);
     play.wake();
-    let heard = play.backend_hears();
-    assert_eq!(heard[..15], *b"PROXY UNKNOWN\r\n");
-    assert_eq!(heard[15], 22, "TLS begins behind it");
+    let received = play.backend_receives();
+    assert_eq!(received[..15], *b"PROXY UNKNOWN\r\n");
+    assert_eq!(received[15], 22, "TLS begins behind it");
 }
 
 #[test]

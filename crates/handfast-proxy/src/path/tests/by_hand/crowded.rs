@@ -32,12 +32,12 @@ fn the_session_comes_back_with_its_answer() {
             play.listen();
             play.wake();
         }
-        play.say(b"question");
+        play.send_plaintext(b"question");
         play.wake();
-        assert_eq!(play.backend_hears(), b"question");
-        play.backend_says(b"answer");
+        assert_eq!(play.backend_receives(), b"question");
+        play.backend_sends(b"answer");
         play.listen();
-        assert_eq!(play.heard, b"answer");
+        assert_eq!(play.plaintext, b"answer");
         assert_eq!(play.cut(), Some(("relay", "client", "reset")));
     }
 }

@@ -15,22 +15,22 @@ const SECURED: Mode = Mode { client_tls: true, backend_tls: true };
 fn ended(play: &mut Play<'_>) -> Option<Reason> {
     (0..20).find_map(|_| {
         play.listen();
-        let _ = play.backend_hears();
+        let _ = play.backend_receives();
         play.pass(SECOND / 10);
         play.end()
     })
 }
 
 /// A client and a backend with TLS, after a question that the backend has.
-fn asked(scene: &Scene) -> (Play<'_>, Secured) {
+fn play_after_question(scene: &Scene) -> (Play<'_>, Secured) {
     let mut play = Play::established(scene, "1.3");
     let mut backend = Secured::new(scene);
     backend.listen(&mut play);
     play.wake();
-    play.say(b"question");
+    play.send_plaintext(b"question");
     play.wake();
     backend.listen(&mut play);
-    assert_eq!(backend.heard, b"question");
+    assert_eq!(backend.plaintext, b"question");
     (play, backend)
 }
 
@@ -42,7 +42,7 @@ fn a_backend_without_close_notify_lost_nothing_when_its_client_had_ended_with_it
     let cases: [(Does, Reason); 6] = [
         (
             |play, backend| {
-                backend.say(play, b"answer");
+                backend.send_plaintext(play, b"answer");
                 play.listen();
                 play.close();
                 play.wake();
@@ -53,7 +53,7 @@ fn a_backend_without_close_notify_lost_nothing_when_its_client_had_ended_with_it
         ),
         (
             |play, backend| {
-                backend.say(play, b"answer");
+                backend.send_plaintext(play, b"answer");
                 play.listen();
                 play.close();
                 play.wake();
@@ -75,11 +75,11 @@ fn a_backend_without_close_notify_lost_nothing_when_its_client_had_ended_with_it
         // Its answer goes on behind the client's end, and has no known length.
         (
             |play, backend| {
-                backend.say(play, b"ans");
+                backend.send_plaintext(play, b"ans");
                 play.listen();
                 play.close();
                 play.wake();
-                backend.say(play, b"wer");
+                backend.send_plaintext(play, b"wer");
                 play.listen();
                 backend.listen(play);
                 play.backend.borrow_mut().peer_ended = true;
@@ -89,7 +89,7 @@ fn a_backend_without_close_notify_lost_nothing_when_its_client_had_ended_with_it
         // Its client has not ended.
         (
             |play, backend| {
-                backend.say(play, b"answer");
+                backend.send_plaintext(play, b"answer");
                 play.listen();
                 play.backend.borrow_mut().peer_ended = true;
             },
@@ -97,7 +97,7 @@ fn a_backend_without_close_notify_lost_nothing_when_its_client_had_ended_with_it
         ),
         (
             |play, backend| {
-                backend.say(play, b"answer");
+                backend.send_plaintext(play, b"answer");
                 play.listen();
                 play.backend.borrow_mut().peer_reset = true;
             },
@@ -105,7 +105,7 @@ fn a_backend_without_close_notify_lost_nothing_when_its_client_had_ended_with_it
         ),
     ];
     for (does, end) in cases {
-        let (mut play, mut backend) = asked(&scene);
+        let (mut play, mut backend) = play_after_question(&scene);
         does(&mut play, &mut backend);
         assert_eq!(ended(&mut play), Some(end));
         assert!(!play.saw_close_notify, "an abort stays an abort, whatever it is called");
@@ -119,10 +119,10 @@ fn a_reset_by_a_client_behind_the_end_is_none_of_what_was_delivered() {
     let scene = Scene::with(TERMINATES, "");
     for (takes, end) in [(true, "reset-at-end"), (false, "reset")] {
         let mut play = Play::established(&scene, "1.3");
-        play.say(b"question");
+        play.send_plaintext(b"question");
         play.wake();
-        let _ = play.backend_hears();
-        play.backend_says(b"answer");
+        let _ = play.backend_receives();
+        play.backend_sends(b"answer");
         play.backend.borrow_mut().peer_ended = true;
         play.wake();
         if takes {
@@ -135,18 +135,18 @@ fn a_reset_by_a_client_behind_the_end_is_none_of_what_was_delivered() {
     }
     // It has announced its end, and leaves before its answer has come, which is written behind its reset.
     let mut play = Play::established(&scene, "1.3");
-    play.say(b"question");
+    play.send_plaintext(b"question");
     play.close();
     play.wake();
-    let _ = play.backend_hears();
+    let _ = play.backend_receives();
     play.client.borrow_mut().peer_gone = true;
-    play.backend_says(b"ans");
-    play.backend_says(b"wer");
+    play.backend_sends(b"ans");
+    play.backend_sends(b"wer");
     let end = ended(&mut play);
     assert!(matches!(end, Some(("relay", "client", "reset" | "closed-early"))), "{end:?}");
     // In the middle of it all.
     let mut play = Play::established(&scene, "1.3");
-    play.backend_says(b"answer");
+    play.backend_sends(b"answer");
     play.listen();
     play.reset();
     assert_eq!(ended(&mut play), Some(("relay", "client", "reset")));
@@ -168,12 +168,12 @@ fn the_last_word_of_a_protocol_without_an_answer_is_not_waited_for() {
         let mut play = Play::with_session(&scene, client.connect(false).expect("a session"), None);
         play.shake_hands();
         play.wake();
-        play.say(b"question");
+        play.send_plaintext(b"question");
         play.wake();
-        let _ = play.backend_hears();
-        play.backend_says(b"answer");
+        let _ = play.backend_receives();
+        play.backend_sends(b"answer");
         play.listen();
-        play.say(b"GOAWAY");
+        play.send_plaintext(b"GOAWAY");
         play.client.borrow_mut().peer_ended = true;
         play.wake();
         assert_eq!(ended(&mut play), Some(("relay", "client", end)), "{protocol}");
@@ -185,10 +185,10 @@ fn the_last_word_of_a_protocol_without_an_answer_is_not_waited_for() {
 fn a_mysql_client_that_takes_its_leave_and_is_gone_lost_nothing() {
     let scene = Scene::with(TERMINATES, "starttls = \"mysql\"");
     let mut play = super::starttls::mysql_logged_in(&scene);
-    play.say(&packet(0, b"\x01"));
+    play.send_plaintext(&packet(0, b"\x01"));
     play.close();
     play.wake();
-    assert_eq!(play.backend_hears(), packet(0, b"\x01"));
+    assert_eq!(play.backend_receives(), packet(0, b"\x01"));
     play.client.borrow_mut().peer_gone = true;
     play.backend.borrow_mut().peer_ended = true;
     play.wake();
@@ -238,7 +238,7 @@ fn a_proxy_in_front_that_sends_nothing_behind_its_own_header_has_checked_us() {
 /// The same for clients that have no session yet.
 fn ended_unheard(play: &mut Play<'_>) -> Option<Reason> {
     (0..20).find_map(|_| {
-        let _ = (play.client_hears(), play.backend_hears());
+        let _ = (play.client_receives(), play.backend_receives());
         play.pass(SECOND / 10);
         play.end()
     })
@@ -251,24 +251,24 @@ fn the_answer_to_a_last_message_is_not_missed_by_a_client_that_has_ended() {
     let secured = Scene::with(SECURED, "");
     for (last, is_last) in [(&b"a LOGOUT\r\n"[..], true), (b".\r\nQUIT\r\n", true), (b"a NOOP\r\n", false)] {
         let mut play = Play::established(&plain, "1.3");
-        play.say(last);
+        play.send_plaintext(last);
         play.close();
         play.wake();
-        let _ = play.backend_hears();
+        let _ = play.backend_receives();
         play.client.borrow_mut().peer_gone = true;
-        play.backend_says(b"b");
-        play.backend_says(b"ye");
+        play.backend_sends(b"b");
+        play.backend_sends(b"ye");
         let end = ended(&mut play);
         let expected = if is_last { "reset-at-end" } else { "reset" };
         assert_eq!(end, Some(("relay", "client", expected)), "{last:?}");
 
         for resets in [false, true] {
-            let (mut play, mut backend) = asked(&secured);
-            play.say(last);
+            let (mut play, mut backend) = play_after_question(&secured);
+            play.send_plaintext(last);
             play.close();
             play.wake();
             backend.listen(&mut play);
-            backend.say(&mut play, b"bye");
+            backend.send_plaintext(&mut play, b"bye");
             play.listen();
             backend.listen(&mut play);
             play.backend.borrow_mut().peer_ended = !resets;
@@ -297,12 +297,12 @@ fn a_backend_that_ends_behind_the_last_message_lost_nothing() {
         (b"\x01\0\0\0\x01", false, true, "no-close-notify"),
         (b"X\0\0\0\x04", false, true, "no-close-notify"),
     ] {
-        let (mut play, mut backend) = asked(&secured);
-        play.say(last);
+        let (mut play, mut backend) = play_after_question(&secured);
+        play.send_plaintext(last);
         play.wake();
         backend.listen(&mut play);
         if answers {
-            backend.say(&mut play, b"221 bye\r\n");
+            backend.send_plaintext(&mut play, b"221 bye\r\n");
         }
         if takes {
             play.listen();

@@ -13,7 +13,7 @@ fn through() -> Scene {
     Scene::with(RELAYS, "connect-through = { type = \"http\", address = \"127.0.0.1:9\" }")
 }
 
-fn asking() -> Scene {
+fn starttls_scene() -> Scene {
     Scene::with(RELAYS, "backend-tls = { starttls = \"smtp\", ca = \"web.pem\", name = \"localhost\" }")
 }
 
@@ -33,18 +33,18 @@ fn a_tunnel_is_waited_for_to_its_last_byte() {
     play.send(b"early");
     play.wake();
     assert_eq!(play.dialled(), [("127.0.0.1:9".to_owned(), true)], "the proxy is dialled, and spoken to");
-    assert_eq!(play.backend_hears(), CONNECT);
+    assert_eq!(play.backend_receives(), CONNECT);
     for byte in b"HTTP/1.1 200 OK\r\n\r\n" {
         play.pass(SECOND / 10);
         assert!(!play.carries());
-        assert_eq!(play.backend_hears(), b"", "the client's bytes are the backend's");
-        play.backend_says(&[*byte]);
+        assert_eq!(play.backend_receives(), b"", "the client's bytes are the backend's");
+        play.backend_sends(&[*byte]);
     }
     assert!(play.carries());
     play.wake();
-    assert_eq!(play.backend_hears(), b"early");
-    play.backend_says(b"welcome");
-    assert_eq!(play.client_hears(), b"welcome");
+    assert_eq!(play.backend_receives(), b"early");
+    play.backend_sends(b"welcome");
+    assert_eq!(play.client_receives(), b"welcome");
     assert!(play.cut().is_some());
     let line = &scene.lines()[0];
     assert_eq!(line["backend"], json!("127.0.0.1:1 via 127.0.0.1:9"));
@@ -57,9 +57,9 @@ fn what_comes_with_the_proxys_last_word_is_the_clients() {
     let scene = through();
     let mut play = Play::new(&scene, "1.3");
     play.wake();
-    play.backend_says(b"HTTP/1.1 200 OK\r\n\r\n220 welcome\r\n");
+    play.backend_sends(b"HTTP/1.1 200 OK\r\n\r\n220 welcome\r\n");
     play.wake();
-    assert_eq!(play.client_hears(), b"220 welcome\r\n");
+    assert_eq!(play.client_receives(), b"220 welcome\r\n");
 }
 
 /// Each failure on the way, and its reason.
@@ -72,14 +72,14 @@ fn a_conversation_that_fails_has_its_cause() {
         (tunnel, b"HTTP/1.1 2", true, "closed-early", "to the proxy on the way"),
         (tunnel, b"HTTP/1.1 2", false, "connect-deadline", "to the proxy on the way"),
         (through_to_tls, b"HTTP/1.1 200 OK\r\n\r\n220 mx", false, "not-tls", "it spoke before TLS began"),
-        (asking, b"220 mx\r\n250 STARTTLS\r\n", false, "plaintext-injected", ""),
-        (asking, b"554 go away\r\n", false, "starttls-refused", "554 go away"),
-        (asking, b"220 mx\r\n", false, "connect-deadline", "before TLS"),
+        (starttls_scene, b"220 mx\r\n250 STARTTLS\r\n", false, "plaintext-injected", ""),
+        (starttls_scene, b"554 go away\r\n", false, "starttls-refused", "554 go away"),
+        (starttls_scene, b"220 mx\r\n", false, "connect-deadline", "before TLS"),
     ] {
         let scene = scene();
         let mut play = Play::new(&scene, "1.3");
         play.wake();
-        play.backend_says(words);
+        play.backend_sends(words);
         play.backend.borrow_mut().peer_ended = fin;
         play.wake();
         assert!(!play.carries());
@@ -89,7 +89,7 @@ fn a_conversation_that_fails_has_its_cause() {
         play.client.borrow_mut().peer_ended = true;
         play.pass(SECOND);
         assert_eq!(play.end(), Some(("connect", "backend", end)), "{words:?}");
-        assert_eq!(play.client_hears(), b"", "the client receives nothing of it");
+        assert_eq!(play.client_receives(), b"", "the client receives nothing of it");
         let line = scene.lines().swap_remove(0);
         assert!(line["reason"]["detail"].as_str().unwrap_or_default().contains(detail), "{line}");
     }
@@ -101,14 +101,14 @@ fn who_says_no_is_ended_in_order() {
     let scene = through();
     let mut play = Play::new(&scene, "1.3");
     play.wake();
-    play.backend_says(b"HTTP/1.1 403 No\r\n\r\n");
+    play.backend_sends(b"HTTP/1.1 403 No\r\n\r\n");
     play.wake();
     assert_eq!(play.backend.borrow().leg_closed, Some(Closed::InOrder));
 }
 
 #[test]
 fn a_client_that_leaves_meanwhile_is_noticed() {
-    for scene in [through(), asking()] {
+    for scene in [through(), starttls_scene()] {
         let mut play = Play::new(&scene, "1.3");
         play.wake();
         play.reset();
@@ -120,11 +120,11 @@ fn a_client_that_leaves_meanwhile_is_noticed() {
 /// A backend that sends bytes without end, and never the expected ones, reaches the limit too.
 #[test]
 fn talk_does_not_move_the_deadline() {
-    let scene = asking();
+    let scene = starttls_scene();
     let mut play = Play::new(&scene, "1.3");
     play.wake();
     for _ in 0..50 {
-        play.backend_says(b"220-more\r\n");
+        play.backend_sends(b"220-more\r\n");
         play.pass(SECOND / 5);
     }
     assert_eq!(play.end(), Some(("connect", "backend", "connect-deadline")));

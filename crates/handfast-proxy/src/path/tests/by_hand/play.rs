@@ -30,7 +30,7 @@ pub(super) struct Play<'a> {
     pub(super) backend: Rc<RefCell<Link>>,
     /// Bytes that the client has not decrypted yet, and its plaintext.
     incoming: Vec<u8>,
-    pub(super) heard: Vec<u8>,
+    pub(super) plaintext: Vec<u8>,
     pub(super) saw_close_notify: bool,
 }
 
@@ -58,7 +58,7 @@ impl<'a> Play<'a> {
         let before = scene.ends();
         let connection = scene.accept_from(address, now, world::socket(&client, &calm, 1, 4));
         let task: Pin<Box<dyn Future<Output = ()>>> = Box::pin(path::serve::<Simulated>(connection));
-        let (incoming, heard) = (Vec::new(), Vec::new());
+        let (incoming, plaintext) = (Vec::new(), Vec::new());
         Self {
             scene,
             before,
@@ -67,7 +67,7 @@ impl<'a> Play<'a> {
             client,
             backend,
             incoming,
-            heard,
+            plaintext,
             saw_close_notify: false,
         }
     }
@@ -131,7 +131,7 @@ impl<'a> Play<'a> {
     }
 
     /// Returns the bytes that the client received in plain text.
-    pub(super) fn client_hears(&self) -> Vec<u8> {
+    pub(super) fn client_receives(&self) -> Vec<u8> {
         self.client.borrow_mut().to_peer.drain(..).collect()
     }
 
@@ -160,7 +160,7 @@ impl<'a> Play<'a> {
         panic!("no time has passed, and nothing was missing");
     }
 
-    pub(super) fn say(&mut self, plaintext: &[u8]) {
+    pub(super) fn send_plaintext(&mut self, plaintext: &[u8]) {
         let mut records = Buffer::default();
         self.session.encrypt(plaintext, &mut records).expect("it is established");
         self.send(records.filled());
@@ -179,18 +179,18 @@ impl<'a> Play<'a> {
         let (mut plaintext, mut replies) = (Buffer::default(), Buffer::default());
         let received = self.session.receive(&mut bytes, &mut plaintext, &mut replies);
         self.incoming = self.session.kept().to_vec();
-        self.heard.extend(plaintext.filled());
+        self.plaintext.extend(plaintext.filled());
         self.saw_close_notify |= received.closed;
         self.send(replies.filled());
     }
 
-    pub(super) fn backend_says(&mut self, bytes: &[u8]) {
+    pub(super) fn backend_sends(&mut self, bytes: &[u8]) {
         self.backend.borrow_mut().to_leg.extend(bytes);
         self.wake();
     }
 
     /// The backend takes what has come.
-    pub(super) fn backend_hears(&self) -> Vec<u8> {
+    pub(super) fn backend_receives(&self) -> Vec<u8> {
         self.backend.borrow_mut().to_peer.drain(..).collect()
     }
 
@@ -215,7 +215,7 @@ impl<'a> Play<'a> {
     pub(super) fn cut(&mut self) -> Option<Reason> {
         self.reset();
         (0..8).find_map(|_| {
-            let _ = (self.client_hears(), self.backend_hears());
+            let _ = (self.client_receives(), self.backend_receives());
             self.pass(SECOND);
             self.end()
         })

@@ -1,6 +1,6 @@
 //! Step 5 with a dialogue before it: a backend that fails before the client's bytes failed to connect.
 //!
-//! One table over every protocol: whichever side asks for TLS, a backend that is silent, closes, sends garbage or has no TLS is counted,
+//! One table over every protocol: whichever side side for TLS, a backend that is silent, closes, sends garbage or has no TLS is counted,
 //! marked down after `limits.connect` at the latest, and the other backend is tried, as nothing has been given to the client yet.
 
 use std::cell::RefCell;
@@ -29,25 +29,25 @@ enum Fault {
 
 /// Side with a dialogue before TLS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Asks {
+enum StarttlsSide {
     Client,
     Proxy,
     Both,
 }
 
-fn scene(protocol: Protocol, asks: Asks) -> Scene {
-    let clients = match asks {
-        Asks::Proxy => "client-tls = false".to_owned(),
+fn scene(protocol: Protocol, side: StarttlsSide) -> Scene {
+    let clients = match side {
+        StarttlsSide::Proxy => "client-tls = false".to_owned(),
         _ => format!("certificate = \"web.pem\"\nstarttls = \"{}\"", protocol.name()),
     };
-    let backends = match asks {
-        Asks::Client => String::new(),
+    let backends = match side {
+        StarttlsSide::Client => String::new(),
         _ => format!(
             "backend-tls = {{ starttls = \"{}\", ca = \"web.pem\", name = \"localhost\" }}",
             protocol.name()
         ),
     };
-    let mode = Mode { client_tls: asks != Asks::Proxy, backend_tls: asks != Asks::Client };
+    let mode = Mode { client_tls: side != StarttlsSide::Proxy, backend_tls: side != StarttlsSide::Client };
     let text = format!(
         "[[service]]\nname = \"web\"\nlisten = \"127.0.0.1:2\"\nbackend = [\"127.0.0.1:11\", \"127.0.0.1:12\"]\n\
          {clients}\n{backends}\n[service.limits]\nconnect = \"2s\"\nhandshake = \"10s\"\nbackend-failures = 1\n"
@@ -87,21 +87,21 @@ fn without_tls(protocol: Protocol) -> Vec<Vec<u8>> {
 }
 
 /// Brings a client so far that its backend is dialled.
-fn dialled<'a>(scene: &'a Scene, protocol: Protocol, asks: Asks) -> Play<'a> {
+fn dialled<'a>(scene: &'a Scene, protocol: Protocol, side: StarttlsSide) -> Play<'a> {
     let mut play = Play::new(scene, "1.3");
     play.wake();
-    if asks != Asks::Proxy && protocol != Protocol::MySql {
-        let _ = play.client_hears();
+    if side != StarttlsSide::Proxy && protocol != Protocol::MySql {
+        let _ = play.client_receives();
         for line in request(protocol) {
             play.send(line);
             play.wake();
-            let _ = play.client_hears();
+            let _ = play.client_receives();
         }
         play.shake_hands();
         play.wake();
         play.listen();
     }
-    assert_eq!(play.dialled().len(), 1, "{protocol} {asks:?}: its backend is dialled");
+    assert_eq!(play.dialled().len(), 1, "{protocol} {side:?}: its backend is dialled");
     play
 }
 
@@ -138,27 +138,29 @@ fn fail(play: &mut Play<'_>, protocol: Protocol, fault: Fault) {
 }
 
 /// Returns true if a backend sends anything before the client's bytes, so that it can fail there.
-fn converses(protocol: Protocol, asks: Asks, fault: Fault) -> bool {
-    match asks {
-        Asks::Proxy => true,
-        Asks::Both => protocol == Protocol::MySql || fault != Fault::NoTls,
-        Asks::Client => protocol.server_speaks_first() && fault != Fault::NoTls,
+fn converses(protocol: Protocol, side: StarttlsSide, fault: Fault) -> bool {
+    match side {
+        StarttlsSide::Proxy => true,
+        StarttlsSide::Both => protocol == Protocol::MySql || fault != Fault::NoTls,
+        StarttlsSide::Client => protocol.server_speaks_first() && fault != Fault::NoTls,
     }
 }
 
 #[test]
 fn a_backend_that_fails_before_tls_is_counted_and_the_other_one_is_tried() {
     for protocol in Protocol::ALL {
-        for asks in [Asks::Client, Asks::Proxy, Asks::Both] {
+        for side in [StarttlsSide::Client, StarttlsSide::Proxy, StarttlsSide::Both] {
             for fault in [Fault::Silent, Fault::Closes, Fault::Resets, Fault::Garbage, Fault::NoTls] {
-                if !converses(protocol, asks, fault)
-                    || (asks == Asks::Both && request(protocol).is_empty() && protocol != Protocol::MySql)
+                if !converses(protocol, side, fault)
+                    || (side == StarttlsSide::Both
+                        && request(protocol).is_empty()
+                        && protocol != Protocol::MySql)
                 {
                     continue;
                 }
-                let case = format!("{protocol}, {asks:?} asks, {fault:?}");
-                let scene = scene(protocol, asks);
-                let mut play = dialled(&scene, protocol, asks);
+                let case = format!("{protocol}, {side:?} asks, {fault:?}");
+                let scene = scene(protocol, side);
+                let mut play = dialled(&scene, protocol, side);
                 fail(&mut play, protocol, fault);
                 let known = &scene.snapshot().services[0].backends;
                 assert_eq!(known[0].failed(), 1, "{case}: it is counted");
@@ -170,7 +172,7 @@ fn a_backend_that_fails_before_tls_is_counted_and_the_other_one_is_tried() {
                 let addresses: Vec<_> = play.dialled().into_iter().map(|(address, _)| address).collect();
                 assert_eq!(addresses, ["127.0.0.1:11", "127.0.0.1:12"], "{case}: the other one is tried");
                 assert_eq!(endpoints[1].standing.availability(), Availability::Up, "{case}");
-                assert_eq!(play.client_hears(), b"", "{case}: nothing of it was given to the client");
+                assert_eq!(play.client_receives(), b"", "{case}: nothing of it was given to the client");
                 assert_eq!(play.end(), None, "{case}");
             }
         }

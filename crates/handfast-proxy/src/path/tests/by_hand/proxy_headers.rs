@@ -50,19 +50,23 @@ fn a_proxy_in_front_says_whose_client_it_is_and_the_backend_is_told() {
         play.send(end);
         play.shake_hands();
         play.wake();
-        let told = play.backend_hears();
-        let Peek::Complete(told) = peek(&told, 4_096) else { panic!("{told:?}") };
-        assert_eq!((told.version, told.tcp()), (Version::V2, Some((client(), destination()))));
-        assert_eq!(told.authority(), Some("localhost"), "what this client asked us for");
-        assert_eq!(told.alpn(), id.map(|_| &b"imap"[..]), "it asked us for none, and the proxy has told one");
-        assert!(told.tls().is_some_and(|tls| tls.verify == 1), "it has shown no certificate");
+        let received = play.backend_receives();
+        let Peek::Complete(hello) = peek(&received, 4_096) else { panic!("{received:?}") };
+        assert_eq!((hello.version, hello.tcp()), (Version::V2, Some((client(), destination()))));
+        assert_eq!(hello.authority(), Some("localhost"), "what this client asked us for");
+        assert_eq!(
+            hello.alpn(),
+            id.map(|_| &b"imap"[..]),
+            "it asked us for none, and the proxy has told one"
+        );
+        assert!(hello.tls().is_some_and(|tls| tls.verify == 1), "it has shown no certificate");
         assert_eq!(counted(&scene), [("proxied", 1)]);
         play.reset();
         assert_eq!(play.end(), Some(("relay", "client", "reset")));
         let line = &scene.lines()[0];
         assert_eq!(line["client"], client().to_string(), "{version:?}");
         assert_eq!(line["proxied_by"], by.map_or("unix".to_owned(), |by| by.to_string()));
-        assert_eq!(line["unique_id"].as_str().map(str::as_bytes), told.unique_id());
+        assert_eq!(line["unique_id"].as_str().map(str::as_bytes), hello.unique_id());
         match id {
             Some(id) => assert_eq!(line["unique_id"], id, "the name that it has already"),
             None => assert_eq!(line["unique_id"].as_str().map(str::len), Some(32), "one of ours"),
@@ -127,8 +131,8 @@ fn who_must_send_a_header_and_does_not_is_refused() {
         assert_eq!(play.end(), Some(("hello", "client", end)), "{sent:?}");
         assert_eq!(counted(&scene), outcome.map(|outcome| (outcome, 1)).into_iter().collect::<Vec<_>>());
         let line = &scene.lines()[0];
-        let said = line["reason"]["detail"].as_str().unwrap_or_default();
-        assert!(said.starts_with(detail), "{said}");
+        let reported = line["reason"]["detail"].as_str().unwrap_or_default();
+        assert!(reported.starts_with(detail), "{reported}");
         assert_eq!(line["proxied_by"], json!(null), "nobody has named anybody");
     }
     let scene = Scene::with(TERMINATES, BOTH);

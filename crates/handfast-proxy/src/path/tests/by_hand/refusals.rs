@@ -162,7 +162,7 @@ fn an_address_in_place_of_a_name_is_passed_over() {
     hello[name..name + 9].copy_from_slice(b"127.0.0.1");
     play.send(&hello);
     play.wake();
-    assert_eq!(play.client_hears()[0], 22, "the server's flight, and no alert");
+    assert_eq!(play.client_receives()[0], 22, "the server's flight, and no alert");
 }
 
 /// On a clock that goes on at each look, so that computing takes time.
@@ -196,10 +196,10 @@ fn what_is_passed_through_is_passed_on_as_it_came() {
     play.send(&hello);
     play.wake();
     play.wake();
-    assert_eq!(play.backend_hears(), hello, "to the last byte, and once");
+    assert_eq!(play.backend_receives(), hello, "to the last byte, and once");
     assert_eq!(play.dialled(), [("127.0.0.1:1".to_owned(), true)]);
-    play.backend_says(b"whatever it says");
-    assert_eq!(play.client_hears(), b"whatever it says");
+    play.backend_sends(b"whatever it says");
+    assert_eq!(play.client_receives(), b"whatever it says");
     assert!(play.cut().is_some());
     let line = &scene.lines()[0];
     assert_eq!((&line["sni"], &line["passed_through"]), (&json!("localhost"), &json!(true)));
@@ -215,7 +215,7 @@ fn a_client_that_comes_back_is_counted_as_one() {
         play.shake_hands();
         play.wake();
         // Its ticket comes with the first data.
-        play.backend_says(b"hello");
+        play.backend_sends(b"hello");
         play.listen();
         drop(play);
         let service = &scene.snapshot().services[0];

@@ -23,9 +23,9 @@ fn bytes_are_counted_while_they_move_and_once() {
         (service.bytes_to_backend, service.bytes_to_client)
     };
     for (question, answer, sum) in [("who", "I", (3, 1)), ("what else", "nothing", (12, 8))] {
-        play.say(question.as_bytes());
+        play.send_plaintext(question.as_bytes());
         play.wake();
-        play.backend_says(answer.as_bytes());
+        play.backend_sends(answer.as_bytes());
         assert_eq!(counted(), sum, "while it goes on");
     }
     assert!(play.cut().is_some());
@@ -40,7 +40,7 @@ fn each_step_has_its_seconds() {
     let mut play = Play::established(&scene, "1.3");
     play.pass(7 * SECOND);
     // A byte that the peer does not take is waited for before a reset overtakes it.
-    play.backend_says(b"x");
+    play.backend_sends(b"x");
     play.reset();
     play.wake();
     play.backend.borrow_mut().to_peer.push_back(0);
@@ -81,7 +81,7 @@ fn a_wake_that_moves_nothing_is_counted() {
     let before = spurious();
     play.wake();
     assert_eq!(spurious(), before + 1);
-    play.backend_says(b"x");
+    play.backend_sends(b"x");
     assert_eq!(spurious(), before + 1, "that one moved something");
     play.pass(2 * SECOND);
     assert_eq!(spurious(), before + 1, "that one was a deadline");
@@ -109,7 +109,7 @@ fn a_peer_that_is_gone_is_noticed_though_nobody_reads_from_it() {
     play.wake();
     play.reset();
     play.wake();
-    let _ = play.backend_hears();
+    let _ = play.backend_receives();
     play.pass(SECOND);
     assert_eq!(
         play.end(),
@@ -122,7 +122,7 @@ fn a_peer_that_is_gone_is_noticed_though_nobody_reads_from_it() {
     play.wake();
     play.backend.borrow_mut().peer_reset = true;
     play.wake();
-    let _ = play.client_hears();
+    let _ = play.client_receives();
     play.pass(SECOND);
     assert_eq!(play.end(), Some(("relay", "backend", "reset")));
 }
@@ -134,7 +134,7 @@ fn ended_by_the_backend<'a>(scene: &'a Scene) -> Play<'a> {
     let mut play = Play::established(scene, "1.3");
     play.pass(Duration::from_millis(10));
     play.listen();
-    play.backend_says(&[7; 9_000]);
+    play.backend_sends(&[7; 9_000]);
     play.backend.borrow_mut().peer_ended = true;
     play.wake();
     play
@@ -162,7 +162,7 @@ fn a_client_that_still_receives_is_waited_for() {
         assert_eq!(play.end(), None);
     }
     play.pass(SECOND);
-    let _ = play.client_hears();
+    let _ = play.client_receives();
     assert_eq!(play.end(), Some(("relay", "operator", "half-closed-idle")));
 
     // It takes a little now and then: that is no silence.
@@ -172,7 +172,7 @@ fn a_client_that_still_receives_is_waited_for() {
         assert_eq!(play.end(), None, "it still receives");
         play.client.borrow_mut().to_peer.drain(..100);
     }
-    let _ = play.client_hears();
+    let _ = play.client_receives();
     for _ in 0..4 {
         play.pass(3 * SECOND);
     }
@@ -186,13 +186,13 @@ fn a_backend_that_ended_may_still_be_sent_to() {
     let mut play = ended_by_the_backend(&scene);
     play.listen();
     play.backend.borrow_mut().room = 2;
-    play.say(b"more");
+    play.send_plaintext(b"more");
     play.pass(SECOND);
     play.pass(4 * SECOND);
     assert_eq!(play.end(), None, "half of it has not been taken");
     play.backend.borrow_mut().room = 100;
     play.wake();
-    assert_eq!(play.backend_hears(), b"more");
+    assert_eq!(play.backend_receives(), b"more");
 }
 
 #[test]
@@ -203,7 +203,7 @@ fn tickets_that_went_alone_are_nobodys_data() {
     assert!(!play.client.borrow().to_peer.is_empty(), "they are on their way");
     play.client.borrow_mut().peer_ended = true;
     play.wake();
-    let _ = (play.client_hears(), play.backend_hears());
+    let _ = (play.client_receives(), play.backend_receives());
     play.pass(SECOND);
     assert_eq!(play.end(), Some(("relay", "client", "no-close-notify")));
 }
@@ -214,7 +214,7 @@ fn a_program_that_ends_cuts_what_is_carried_and_waits_for_nobody() {
         let scene = Scene::with(TERMINATES, "");
         let mut play = Play::established(&scene, "1.3");
         play.wake();
-        play.backend_says(b"on its way");
+        play.backend_sends(b"on its way");
         scene.thread().enter(WorkerPhase::Ending);
         assert_eq!(play.end(), Some(("relay", "operator", "stopped")), "at once");
         assert_eq!(play.client.borrow().leg_closed, Some(Closed::Reset));
@@ -223,7 +223,7 @@ fn a_program_that_ends_cuts_what_is_carried_and_waits_for_nobody() {
         scene.thread().enter(WorkerPhase::Serving);
         let mut play = Play::established(&scene, "1.3");
         play.wake();
-        play.backend_says(b"on its way");
+        play.backend_sends(b"on its way");
         play.backend.borrow_mut().peer_reset = true;
         assert_eq!(play.end(), None, "the client is to have it");
         scene.thread().enter(WorkerPhase::Ending);
@@ -237,7 +237,7 @@ fn a_slow_reader_does_not_keep_the_other_side_open() {
     let scene = Scene::with(TERMINATES, "");
     let mut play = Play::established(&scene, "1.3");
     play.wake();
-    play.backend_says(b"the last words");
+    play.backend_sends(b"the last words");
     play.backend.borrow_mut().peer_reset = true;
     play.wake();
     play.wake();
@@ -246,7 +246,7 @@ fn a_slow_reader_does_not_keep_the_other_side_open() {
     assert_eq!(play.end(), None);
     play.listen();
     play.pass(SECOND);
-    assert_eq!((play.end(), &*play.heard), (Some(("relay", "backend", "reset")), &b"the last words"[..]));
+    assert_eq!((play.end(), &*play.plaintext), (Some(("relay", "backend", "reset")), &b"the last words"[..]));
     assert_eq!(play.client.borrow().leg_closed, Some(Closed::Reset));
     assert!(!play.saw_close_notify, "an abort stays an abort");
 }

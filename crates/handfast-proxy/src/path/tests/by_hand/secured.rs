@@ -16,18 +16,18 @@ pub(super) struct Secured {
     session: Option<ServerSession>,
     /// Bytes that it has not decrypted yet, and its plaintext.
     incoming: Vec<u8>,
-    pub(super) heard: Vec<u8>,
+    pub(super) plaintext: Vec<u8>,
 }
 
 impl Secured {
     pub(super) fn new(scene: &Scene) -> Self {
-        Self { server: Rc::clone(scene.server()), session: None, incoming: Vec::new(), heard: Vec::new() }
+        Self { server: Rc::clone(scene.server()), session: None, incoming: Vec::new(), plaintext: Vec::new() }
     }
 
     /// Takes what has come for it and answers that, until there is nothing more.
     pub(super) fn listen(&mut self, play: &mut Play<'_>) {
         loop {
-            let came = play.backend_hears();
+            let came = play.backend_receives();
             if came.is_empty() {
                 return;
             }
@@ -48,14 +48,14 @@ impl Secured {
         let received = session.receive(&mut bytes, &mut plaintext, &mut replies);
         assert!(received.failure.is_none(), "{:?}", received.failure);
         self.incoming = session.kept().to_vec();
-        self.heard.extend(plaintext.filled());
-        play.backend_says(replies.filled());
+        self.plaintext.extend(plaintext.filled());
+        play.backend_sends(replies.filled());
     }
 
-    pub(super) fn say(&mut self, play: &mut Play<'_>, plaintext: &[u8]) {
+    pub(super) fn send_plaintext(&mut self, play: &mut Play<'_>, plaintext: &[u8]) {
         let mut records = Buffer::default();
         let session = self.session.as_mut().expect("its handshake is over");
         session.encrypt(plaintext, &mut records).expect("it is established");
-        play.backend_says(records.filled());
+        play.backend_sends(records.filled());
     }
 }

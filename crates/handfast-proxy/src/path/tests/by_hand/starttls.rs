@@ -17,18 +17,18 @@ fn scene(protocol: &str) -> Scene {
 }
 
 /// Says something in the clear, and gives the answer.
-fn ask(play: &mut Play<'_>, words: &[u8]) -> String {
+fn query_server(play: &mut Play<'_>, words: &[u8]) -> String {
     play.send(words);
     play.wake();
-    String::from_utf8_lossy(&play.client_hears()).into_owned()
+    String::from_utf8_lossy(&play.client_receives()).into_owned()
 }
 
 /// A mail client that has asked for TLS, and shaken hands.
 fn upgraded<'a>(scene: &'a Scene) -> Play<'a> {
     let mut play = Play::new(scene, "1.3");
-    assert_eq!(ask(&mut play, b""), "220 mail.example ESMTP\r\n");
-    assert!(ask(&mut play, b"EHLO me\r\n").contains("250 STARTTLS\r\n"));
-    assert!(ask(&mut play, b"STARTTLS\r\n").starts_with("220 "));
+    assert_eq!(query_server(&mut play, b""), "220 mail.example ESMTP\r\n");
+    assert!(query_server(&mut play, b"EHLO me\r\n").contains("250 STARTTLS\r\n"));
+    assert!(query_server(&mut play, b"STARTTLS\r\n").starts_with("220 "));
     play.shake_hands();
     play.wake();
     play
@@ -44,18 +44,18 @@ fn a_mail_client_gets_to_tls_and_the_backends_greeting_is_ours() {
     let mut play = upgraded(&scene);
     assert_eq!(play.dialled(), [("127.0.0.1:1".to_owned(), false)], "the backend speaks first");
     // It may come in pieces, and the client may speak before.
-    play.say(b"EHLO again\r\n");
+    play.send_plaintext(b"EHLO again\r\n");
     play.wake();
-    assert_eq!(play.backend_hears(), b"", "not before it has greeted");
-    play.backend_says(b"220-back");
+    assert_eq!(play.backend_receives(), b"", "not before it has greeted");
+    play.backend_sends(b"220-back");
     play.pass(SECOND);
     assert!(!play.carries());
-    play.backend_says(b"end\r\n220 ready\r\n250 early");
+    play.backend_sends(b"end\r\n220 ready\r\n250 early");
     assert!(play.carries());
     play.wake();
-    assert_eq!(play.backend_hears(), b"EHLO again\r\n");
+    assert_eq!(play.backend_receives(), b"EHLO again\r\n");
     play.listen();
-    assert_eq!(play.heard, b"250 early", "what came behind the greeting is the client's");
+    assert_eq!(play.plaintext, b"250 early", "what came behind the greeting is the client's");
     assert!(play.cut().is_some());
     let line = &scene.lines()[0];
     assert_eq!((&line["starttls"], &line["sni"]), (&json!("smtp"), &json!("localhost")));
@@ -66,16 +66,16 @@ fn a_mail_client_gets_to_tls_and_the_backends_greeting_is_ours() {
 fn a_backend_that_does_not_serve_says_so_to_the_client() {
     let scene = scene("smtp");
     let mut play = upgraded(&scene);
-    play.backend_says(b"554 go away\r\n");
+    play.backend_sends(b"554 go away\r\n");
     play.wake();
     play.listen();
-    assert_eq!(play.heard, b"554 go away\r\n");
+    assert_eq!(play.plaintext, b"554 go away\r\n");
 }
 
 #[test]
 fn what_a_client_does_before_tls_has_its_cause() {
     const STARTTLS: &[u8] = b"EHLO me\r\nSTARTTLS\r\n";
-    for (words, fin, end, said) in [
+    for (words, fin, end, expected) in [
         (&[STARTTLS, b"RCPT TO:<x>\r\n"].concat()[..], false, "plaintext-injected", ""),
         (b"\x16\x03\x01\x00\x05", false, "starttls", ""),
         (b"QUIT\r\n", false, "closed-early", ""),
@@ -84,25 +84,25 @@ fn what_a_client_does_before_tls_has_its_cause() {
     ] {
         let scene = scene("smtp");
         let mut play = Play::new(&scene, "1.3");
-        ask(&mut play, b"");
+        query_server(&mut play, b"");
         play.pass(SECOND);
         play.send(words);
         play.client.borrow_mut().peer_ended = fin;
         play.wake();
         play.pass(4 * SECOND);
         play.client.borrow_mut().peer_ended = true;
-        let _ = play.client_hears();
+        let _ = play.client_receives();
         play.pass(SECOND);
         assert_eq!(play.end(), Some(("hello", "client", end)), "{words:?}");
         let line = scene.lines().swap_remove(0);
-        assert!(line["reason"]["detail"].as_str().unwrap_or_default().contains(said), "{line}");
+        assert!(line["reason"]["detail"].as_str().unwrap_or_default().contains(expected), "{line}");
         assert_eq!(line["starttls"], json!(null), "it did not come to TLS");
         let spent = if end == "handshake-deadline" { 5.0 } else { 1.0 };
         assert_eq!(line["seconds"]["hello"], json!(spent), "{words:?}");
     }
     let scene = scene("smtp");
     let mut play = Play::new(&scene, "1.3");
-    ask(&mut play, b"");
+    query_server(&mut play, b"");
     play.reset();
     assert_eq!(play.end(), Some(("hello", "client", "reset")));
 }
@@ -112,9 +112,9 @@ fn what_a_client_does_before_tls_has_its_cause() {
 fn the_last_words_before_tls_arrive() {
     let scene = scene("smtp");
     let mut play = Play::new(&scene, "1.3");
-    ask(&mut play, b"");
-    let said = ask(&mut play, b"QUIT\r\n");
-    assert!(said.starts_with("221 "), "{said}");
+    query_server(&mut play, b"");
+    let reply = query_server(&mut play, b"QUIT\r\n");
+    assert!(reply.starts_with("221 "), "{reply}");
     play.client.borrow_mut().peer_ended = true;
     assert!(play.end().is_some());
     assert_eq!(play.client.borrow().leg_closed, Some(Closed::InOrder));
@@ -125,10 +125,10 @@ fn the_last_words_before_tls_arrive() {
 fn a_client_that_does_not_take_the_answer_is_not_waited_for() {
     let scene = scene("smtp");
     let mut play = Play::new(&scene, "1.3");
-    ask(&mut play, b"");
-    ask(&mut play, b"EHLO me\r\n");
+    query_server(&mut play, b"");
+    query_server(&mut play, b"EHLO me\r\n");
     play.client.borrow_mut().room = 0;
-    ask(&mut play, b"STARTTLS\r\n");
+    query_server(&mut play, b"STARTTLS\r\n");
     play.pass(5 * SECOND);
     play.client.borrow_mut().room = 100_000;
     play.client.borrow_mut().peer_ended = true;
@@ -147,30 +147,30 @@ fn what_a_backend_does_in_place_of_a_greeting_has_its_cause() {
             "before it was ready",
         ),
         (|play| play.backend.borrow_mut().peer_reset = true, ("connect", "backend", "reset"), ""),
-        (|play| play.backend_says(b"HTTP/1.1 400 Bad Request\r\n"), ("connect", "backend", "starttls"), ""),
+        (|play| play.backend_sends(b"HTTP/1.1 400 Bad Request\r\n"), ("connect", "backend", "starttls"), ""),
         (|play| play.client.borrow_mut().peer_gone = true, ("connect", "client", "closed-early"), ""),
         // One that always has something to send has the same deadline.
         (
             |play| {
                 for _ in 0..6 {
                     world(|world| world.now = world.now + SECOND);
-                    play.backend_says(b"220-and\r\n");
+                    play.backend_sends(b"220-and\r\n");
                 }
             },
             ("connect", "backend", "handshake-deadline"),
             "it did not greet",
         ),
     ];
-    for (does, end, said) in cases {
+    for (does, end, expected) in cases {
         let scene = scene("smtp");
         let mut play = upgraded(&scene);
         does(&mut play);
         play.wake();
-        let _ = (play.client_hears(), play.backend_hears());
+        let _ = (play.client_receives(), play.backend_receives());
         play.pass(SECOND / 100);
         assert_eq!(play.end(), Some(end));
         let detail = detail(&scene);
-        assert!(detail.contains(said), "{detail}");
+        assert!(detail.contains(expected), "{detail}");
     }
 }
 
@@ -179,16 +179,20 @@ fn where_the_protocol_allows_it_tls_may_begin_at_once() {
     let scene = scene("postgresql");
     let mut play = Play::new(&scene, "1.3");
     play.shake_hands();
-    play.say(b"startup");
+    play.send_plaintext(b"startup");
     play.wake();
     play.wake();
-    assert_eq!(play.backend_hears(), b"startup");
+    assert_eq!(play.backend_receives(), b"startup");
     assert!(play.cut().is_some());
     assert_eq!(scene.lines()[0]["starttls"], json!(null), "it did not ask in the clear");
 
     let scene = self::scene("postgresql");
     let mut play = Play::new(&scene, "1.3");
-    assert_eq!(ask(&mut play, &[0, 0, 0, 8, 4, 210, 22, 47]), "S", "a request for TLS, and its answer");
+    assert_eq!(
+        query_server(&mut play, &[0, 0, 0, 8, 4, 210, 22, 47]),
+        "S",
+        "a request for TLS, and its answer"
+    );
     play.shake_hands();
     play.wake();
     assert!(play.carries());
@@ -220,12 +224,12 @@ fn mysql_upgraded<'a>(scene: &'a Scene) -> Play<'a> {
     let mut play = Play::new(scene, "1.3");
     play.wake();
     let (begin, end) = (greeting()[..7].to_vec(), greeting()[7..].to_vec());
-    play.backend_says(&begin);
-    assert_eq!(play.client_hears(), b"", "it is not whole");
-    play.backend_says(&end);
-    let heard = play.client_hears();
-    assert_eq!(heard.len(), greeting().len());
-    assert_ne!(heard, greeting(), "it offers TLS");
+    play.backend_sends(&begin);
+    assert_eq!(play.client_receives(), b"", "it is not whole");
+    play.backend_sends(&end);
+    let received = play.client_receives();
+    assert_eq!(received.len(), greeting().len());
+    assert_ne!(received, greeting(), "it offers TLS");
     let request = request();
     play.send(&request[..20]);
     play.wake();
@@ -258,14 +262,14 @@ fn a_request_to_cancel_a_query_reaches_every_backend() {
     play.send(&request[9..]);
     play.wake();
     play.pass(SECOND);
-    assert_eq!(play.backend_hears(), request, "these bytes and no other ones");
+    assert_eq!(play.backend_receives(), request, "these bytes and no other ones");
     assert_eq!((play.dialled().len(), play.end()), (1, None), "the server acts on it, and closes then");
     play.backend.borrow_mut().peer_ended = true;
     play.wake();
     let addresses: Vec<_> = play.dialled().into_iter().map(|(address, _)| address).collect();
     assert_eq!(addresses, ["127.0.0.1:11", "127.0.0.1:12", "127.0.0.1:13"]);
     assert_eq!(play.end(), Some(("relay", "client", "finished")));
-    assert_eq!(play.client_hears(), b"", "it has no answer");
+    assert_eq!(play.client_receives(), b"", "it has no answer");
     assert_eq!(play.client.borrow().leg_closed, Some(Closed::InOrder));
     let line = scene.lines().swap_remove(0);
     assert_eq!(line["reason"]["detail"], "a request to cancel a query, passed on to 2 of 3");
@@ -277,31 +281,35 @@ fn a_mysql_login_is_numbered_for_both_sides() {
     let scene = scene("mysql");
     let mut play = mysql_upgraded(&scene);
     assert_eq!(play.dialled(), [("127.0.0.1:1".to_owned(), false)]);
-    play.say(&login()[..10]);
+    play.send_plaintext(&login()[..10]);
     play.wake();
-    assert_eq!(play.backend_hears(), b"", "half a packet has no number yet");
-    play.say(&login()[10..]);
+    assert_eq!(play.backend_receives(), b"", "half a packet has no number yet");
+    play.send_plaintext(&login()[10..]);
     play.wake();
-    let heard = play.backend_hears();
-    assert_eq!((heard.len(), heard[3], heard[5] & 0x08), (login().len(), 1, 0), "without the mark of TLS");
+    let received = play.backend_receives();
+    assert_eq!(
+        (received.len(), received[3], received[5] & 0x08),
+        (login().len(), 1, 0),
+        "without the mark of TLS"
+    );
     // The server asks for more, and then lets it in.
-    play.backend_says(&packet(2, b"\xfeplugin"));
+    play.backend_sends(&packet(2, b"\xfeplugin"));
     play.listen();
-    assert_eq!(play.heard, packet(3, b"\xfeplugin"));
+    assert_eq!(play.plaintext, packet(3, b"\xfeplugin"));
     play.pass(SECOND);
-    play.say(&packet(4, b"proof"));
+    play.send_plaintext(&packet(4, b"proof"));
     play.wake();
-    assert_eq!(play.backend_hears(), packet(3, b"proof"));
+    assert_eq!(play.backend_receives(), packet(3, b"proof"));
     assert!(!play.carries());
-    play.heard.clear();
-    play.backend_says(&packet(4, b"\0\0\0"));
+    play.plaintext.clear();
+    play.backend_sends(&packet(4, b"\0\0\0"));
     assert!(play.carries());
     play.listen();
-    assert_eq!(play.heard, packet(5, b"\0\0\0"));
+    assert_eq!(play.plaintext, packet(5, b"\0\0\0"));
     // From here on every command begins at zero, and bytes are bytes.
-    play.say(&packet(0, b"\x03select 1"));
+    play.send_plaintext(&packet(0, b"\x03select 1"));
     play.wake();
-    assert_eq!(play.backend_hears(), packet(0, b"\x03select 1"));
+    assert_eq!(play.backend_receives(), packet(0, b"\x03select 1"));
     assert!(play.cut().is_some());
     let line = &scene.lines()[0];
     assert_eq!((&line["starttls"], &line["seconds"]["connect"]), (&json!("mysql"), &json!(1.0)));
@@ -312,35 +320,35 @@ fn what_goes_wrong_with_mysql_before_tls_has_its_cause() {
     type Does = fn(&mut Play<'_>);
     let cases: [(Does, Reason); 7] = [
         (
-            |play| play.backend_says(&packet(0, b"\xff\x10\x04Too many connections")),
+            |play| play.backend_sends(&packet(0, b"\xff\x10\x04Too many connections")),
             ("connect", "backend", "starttls-refused"),
         ),
-        (|play| play.backend_says(&packet(0, b"\x09old")), ("connect", "backend", "starttls")),
+        (|play| play.backend_sends(&packet(0, b"\x09old")), ("connect", "backend", "starttls")),
         (|play| play.pass(5 * SECOND), ("connect", "backend", "handshake-deadline")),
         (
             |play| {
-                play.backend_says(&greeting());
+                play.backend_sends(&greeting());
                 play.send(&login());
             },
             ("hello", "client", "starttls"),
         ),
         (
             |play| {
-                play.backend_says(&greeting());
+                play.backend_sends(&greeting());
                 play.send(&[&request()[..], b"more"].concat());
             },
             ("hello", "client", "plaintext-injected"),
         ),
         (
             |play| {
-                play.backend_says(&greeting());
+                play.backend_sends(&greeting());
                 play.pass(5 * SECOND);
             },
             ("hello", "client", "handshake-deadline"),
         ),
         (
             |play| {
-                play.backend_says(&greeting());
+                play.backend_sends(&greeting());
                 play.client.borrow_mut().peer_ended = true;
             },
             ("hello", "client", "closed-early"),
@@ -352,9 +360,13 @@ fn what_goes_wrong_with_mysql_before_tls_has_its_cause() {
         play.wake();
         does(&mut play);
         play.wake();
-        let heard = play.client_hears();
+        let received = play.client_receives();
         if end.2 == "starttls-refused" {
-            assert_eq!(heard, packet(0, b"\xff\x10\x04Too many connections"), "they are the client's words");
+            assert_eq!(
+                received,
+                packet(0, b"\xff\x10\x04Too many connections"),
+                "they are the client's words"
+            );
         }
         assert_eq!(ended_by_its_client(&mut play), Some(end));
     }
@@ -364,7 +376,7 @@ fn what_goes_wrong_with_mysql_before_tls_has_its_cause() {
 fn ended_by_its_client(play: &mut Play<'_>) -> Option<Reason> {
     play.client.borrow_mut().peer_ended = true;
     (0..4).find_map(|_| {
-        let _ = (play.client_hears(), play.backend_hears());
+        let _ = (play.client_receives(), play.backend_receives());
         play.pass(SECOND / 10);
         play.end()
     })
@@ -377,16 +389,16 @@ fn what_goes_wrong_in_a_mysql_login_has_its_cause() {
         (|play| play.pass(5 * SECOND), ("connect", "client", "handshake-deadline")),
         (
             |play| {
-                play.say(&login());
+                play.send_plaintext(&login());
                 play.wake();
                 play.pass(5 * SECOND);
             },
             ("connect", "backend", "handshake-deadline"),
         ),
         (|play| play.close(), ("connect", "client", "closed-early")),
-        (|play| play.say(&packet(2, b"x")), ("connect", "client", "starttls")),
+        (|play| play.send_plaintext(&packet(2, b"x")), ("connect", "client", "starttls")),
         (|play| play.backend.borrow_mut().peer_ended = true, ("connect", "backend", "closed-early")),
-        (|play| play.backend_says(&[255, 255, 255, 2]), ("connect", "backend", "starttls")),
+        (|play| play.backend_sends(&[255, 255, 255, 2]), ("connect", "backend", "starttls")),
         (|play| play.send(&[23, 3, 3, 0, 1, 0]), ("connect", "client", "tls")),
     ];
     for (does, end) in cases {
@@ -414,16 +426,16 @@ fn a_mysql_backend_that_does_not_stand_is_no_clients_fault() {
     let scene = scene("mysql");
     let mut play = Play::new(&scene, "1.3").dials(&[Dial::RefusedAtOnce]);
     assert_eq!(play.end(), Some(("connect", "backend", "network-unreachable")));
-    assert_eq!(play.client_hears(), b"");
+    assert_eq!(play.client_receives(), b"");
 }
 
 /// One that its server has let in.
 pub(super) fn mysql_logged_in<'a>(scene: &'a Scene) -> Play<'a> {
     let mut play = mysql_upgraded(scene);
-    play.say(&login());
+    play.send_plaintext(&login());
     play.wake();
-    let _ = play.backend_hears();
-    play.backend_says(&packet(2, b"\0\0\0"));
+    let _ = play.backend_receives();
+    play.backend_sends(&packet(2, b"\0\0\0"));
     assert!(play.carries());
     play.listen();
     play
@@ -438,10 +450,10 @@ fn white_space_of_xml_may_come_before_the_hello() {
     let limited = "\n".repeat(4_096);
     for blanks in [&["\n"][..], &[" \t\r", "\n"], &[&limited]] {
         let mut play = Play::new(&scene, "1.3");
-        ask(&mut play, OPEN);
-        assert!(ask(&mut play, STARTTLS).starts_with("<proceed "));
+        query_server(&mut play, OPEN);
+        assert!(query_server(&mut play, STARTTLS).starts_with("<proceed "));
         for blank in blanks {
-            assert_eq!(ask(&mut play, blank.as_bytes()), "");
+            assert_eq!(query_server(&mut play, blank.as_bytes()), "");
         }
         play.shake_hands();
         play.wake();
@@ -449,14 +461,14 @@ fn white_space_of_xml_may_come_before_the_hello() {
         assert!(play.cut().is_some());
     }
     let over = "\n".repeat(4_097);
-    for (protocol, asked, blanks) in
+    for (protocol, request_text, blanks) in
         [("xmpp", STARTTLS, &over[..]), ("xmpp", STARTTLS, "\x0c"), ("smtp", b"STARTTLS\r\n", "\n")]
     {
         let scene = self::scene(protocol);
         let mut play = Play::new(&scene, "1.3");
-        ask(&mut play, if protocol == "xmpp" { OPEN } else { b"EHLO me\r\n" });
-        ask(&mut play, asked);
-        ask(&mut play, blanks.as_bytes());
+        query_server(&mut play, if protocol == "xmpp" { OPEN } else { b"EHLO me\r\n" });
+        query_server(&mut play, request_text);
+        query_server(&mut play, blanks.as_bytes());
         play.client.borrow_mut().peer_ended = true;
         assert_eq!(play.end(), Some(("hello", "client", "not-tls")), "{protocol} {}", blanks.len());
     }

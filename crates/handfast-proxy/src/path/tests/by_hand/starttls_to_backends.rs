@@ -20,7 +20,7 @@ fn scene(clients: &str, protocol: &str) -> Scene {
     Scene::of(mode, &text)
 }
 
-const ASKING: &str = "certificate = \"web.pem\"\nstarttls = \"mysql\"";
+const MYSQL_CLIENTS: &str = "certificate = \"web.pem\"\nstarttls = \"mysql\"";
 const PLAIN: &str = "client-tls = false";
 
 /// Greeting of a MySQL server that offers TLS.
@@ -32,11 +32,11 @@ fn greeting_with_tls() -> Vec<u8> {
 }
 
 /// A client that has asked for TLS by its server's greeting, and shaken hands.
-fn asked<'a>(scene: &'a Scene) -> Play<'a> {
+fn play_after_request<'a>(scene: &'a Scene) -> Play<'a> {
     let mut play = Play::new(scene, "1.3");
     play.wake();
-    play.backend_says(&greeting_with_tls());
-    assert_eq!(play.client_hears(), greeting_with_tls());
+    play.backend_sends(&greeting_with_tls());
+    assert_eq!(play.client_receives(), greeting_with_tls());
     play.send(&request());
     play.shake_hands();
     play.wake();
@@ -45,9 +45,13 @@ fn asked<'a>(scene: &'a Scene) -> Play<'a> {
 
 /// The server reads a request for TLS, and shakes hands.
 fn secure(scene: &Scene, play: &mut Play<'_>) -> Secured {
-    let heard = play.backend_hears();
-    let (asked, hello) = heard.split_at(request().len());
-    assert_eq!((asked[3], asked[5] & 0x08), (1, 0x08), "a request for TLS, and the hello behind it");
+    let received = play.backend_receives();
+    let (tls_request, hello) = received.split_at(request().len());
+    assert_eq!(
+        (tls_request[3], tls_request[5] & 0x08),
+        (1, 0x08),
+        "a request for TLS, and the hello behind it"
+    );
     let mut backend = Secured::new(scene);
     backend.take(play, hello);
     backend.listen(play);
@@ -56,18 +60,18 @@ fn secure(scene: &Scene, play: &mut Play<'_>) -> Secured {
 
 #[test]
 fn a_mysql_login_between_two_sessions_keeps_its_numbers() {
-    let scene = scene(ASKING, "mysql");
-    let mut play = asked(&scene);
+    let scene = scene(MYSQL_CLIENTS, "mysql");
+    let mut play = play_after_request(&scene);
     assert_eq!(play.dialled().len(), 1, "the server that has greeted is the one");
     let mut backend = secure(&scene, &mut play);
     assert!(play.carries());
-    play.say(&login());
+    play.send_plaintext(&login());
     play.wake();
     backend.listen(&mut play);
-    assert_eq!(backend.heard, login());
-    backend.say(&mut play, &packet(3, b"\0\0\0"));
+    assert_eq!(backend.plaintext, login());
+    backend.send_plaintext(&mut play, &packet(3, b"\0\0\0"));
     play.listen();
-    assert_eq!(play.heard, packet(3, b"\0\0\0"));
+    assert_eq!(play.plaintext, packet(3, b"\0\0\0"));
     assert!(play.cut().is_some());
     let line = &scene.lines()[0];
     assert_eq!((&line["starttls"], &line["backend_tls"]["version"]), (&json!("mysql"), &json!("TLSv1.3")));
@@ -77,31 +81,31 @@ fn a_mysql_login_between_two_sessions_keeps_its_numbers() {
 /// Before the client has asked: it is not led to believe that it speaks to a server with TLS.
 #[test]
 fn a_mysql_server_that_offers_no_tls_is_not_passed_on() {
-    let scene = scene(ASKING, "mysql");
+    let scene = scene(MYSQL_CLIENTS, "mysql");
     let mut play = Play::new(&scene, "1.3");
     play.wake();
-    play.backend_says(&greeting());
-    assert_eq!(play.client_hears(), b"");
+    play.backend_sends(&greeting());
+    assert_eq!(play.client_receives(), b"");
     assert_eq!(play.end(), Some(("connect", "backend", "starttls-refused")));
 }
 
 /// One that greets each time, and fails right behind that, is found out.
 #[test]
 fn a_mysql_server_is_good_only_when_its_tls_stands() {
-    let scene = scene(ASKING, "mysql");
+    let scene = scene(MYSQL_CLIENTS, "mysql");
     let standing = || {
         let endpoint = scene.thread().state().services[0].group(Chosen::SERVICE).endpoints().swap_remove(0);
         (endpoint.standing.availability(), endpoint.standing.failures())
     };
     let fail = || {
-        let mut play = asked(&scene);
-        play.backend_says(b"no TLS record");
-        let _ = play.client_hears();
+        let mut play = play_after_request(&scene);
+        play.backend_sends(b"no TLS record");
+        let _ = play.client_receives();
         assert_eq!(play.end(), Some(("connect", "backend", "not-tls")));
     };
     fail();
     assert_eq!(standing(), (Availability::Up, 1));
-    let mut play = asked(&scene);
+    let mut play = play_after_request(&scene);
     secure(&scene, &mut play);
     assert_eq!(standing(), (Availability::Up, 0), "its failures are forgotten");
     drop(play);
@@ -120,7 +124,7 @@ fn a_backend_is_good_as_soon_as_its_tls_stands() {
     let endpoint = scene.thread().state().services[0].group(Chosen::SERVICE).endpoints().swap_remove(0);
     let mut play = Play::new(&scene, "1.3");
     play.wake();
-    play.backend_says(b"no TLS record");
+    play.backend_sends(b"no TLS record");
     assert_eq!(play.end(), Some(("connect", "backend", "not-tls")));
     assert_eq!(endpoint.standing.failures(), 1);
     let mut play = Play::new(&scene, "1.3");
@@ -135,28 +139,28 @@ fn a_client_without_tls_logs_in_to_a_mysql_server_with_it() {
     let scene = scene(PLAIN, "mysql");
     let mut play = Play::new(&scene, "1.3");
     play.wake();
-    play.backend_says(&greeting_with_tls());
-    assert_eq!(play.client_hears(), greeting(), "it is offered no TLS");
+    play.backend_sends(&greeting_with_tls());
+    assert_eq!(play.client_receives(), greeting(), "it is offered no TLS");
     let mut login = login();
     login[3] = 1;
     let (begin, end) = login.split_at(10);
     play.send(begin);
     play.wake();
-    assert_eq!(play.backend_hears(), b"", "what is asked for depends on the login");
+    assert_eq!(play.backend_receives(), b"", "what is asked for depends on the login");
     play.pass(SECOND);
     play.send(end);
     play.wake();
     let mut backend = secure(&scene, &mut play);
     backend.listen(&mut play);
-    assert_eq!(backend.heard[3], 2, "the request was number one");
-    assert_eq!(backend.heard.len(), login.len());
-    backend.say(&mut play, &packet(3, b"\0\0\0"));
-    assert_eq!(play.client_hears(), packet(2, b"\0\0\0"));
+    assert_eq!(backend.plaintext[3], 2, "the request was number one");
+    assert_eq!(backend.plaintext.len(), login.len());
+    backend.send_plaintext(&mut play, &packet(3, b"\0\0\0"));
+    assert_eq!(play.client_receives(), packet(2, b"\0\0\0"));
     assert!(play.carries());
     play.send(&packet(0, b"\x03select 1"));
     play.wake();
     backend.listen(&mut play);
-    assert!(backend.heard.ends_with(&packet(0, b"\x03select 1")), "bytes are bytes from here on");
+    assert!(backend.plaintext.ends_with(&packet(0, b"\x03select 1")), "bytes are bytes from here on");
     assert!(play.cut().is_some());
     assert_eq!(scene.lines()[0]["seconds"]["connect"], json!(1.0), "waiting for the login is connecting");
 }
@@ -164,13 +168,13 @@ fn a_client_without_tls_logs_in_to_a_mysql_server_with_it() {
 #[test]
 fn a_mysql_server_that_does_not_secure_the_login_gets_none() {
     let refusal = packet(0, b"\xff\x10\x04Too many connections");
-    for (said, heard) in [(greeting(), vec![]), (refusal.clone(), refusal)] {
+    for (sent, expected) in [(greeting(), vec![]), (refusal.clone(), refusal)] {
         let scene = scene(PLAIN, "mysql");
         let mut play = Play::new(&scene, "1.3");
         play.wake();
-        play.backend_says(&said);
-        assert_eq!(play.client_hears(), heard);
-        assert_eq!(play.backend_hears(), b"");
+        play.backend_sends(&sent);
+        assert_eq!(play.client_receives(), expected);
+        assert_eq!(play.backend_receives(), b"");
         play.client.borrow_mut().peer_ended = true;
         let ended = (0..4).find_map(|_| {
             play.pass(SECOND);
@@ -186,21 +190,21 @@ fn a_client_without_tls_is_greeted_for_a_mail_server_that_was_asked_for_it() {
     let scene = scene(PLAIN, "smtp");
     let mut play = Play::new(&scene, "1.3");
     play.wake();
-    play.backend_says(b"220 mx.example ESMTP\r\n");
-    assert!(play.backend_hears().starts_with(b"EHLO "));
-    play.backend_says(b"250-mx.example\r\n250 STARTTLS\r\n");
-    assert_eq!(play.backend_hears(), b"STARTTLS\r\n");
-    play.backend_says(b"220 go ahead\r\n");
+    play.backend_sends(b"220 mx.example ESMTP\r\n");
+    assert!(play.backend_receives().starts_with(b"EHLO "));
+    play.backend_sends(b"250-mx.example\r\n250 STARTTLS\r\n");
+    assert_eq!(play.backend_receives(), b"STARTTLS\r\n");
+    play.backend_sends(b"220 go ahead\r\n");
     let mut backend = Secured::new(&scene);
     backend.listen(&mut play);
     assert!(play.carries());
     play.wake();
-    let heard = String::from_utf8(play.client_hears()).expect("text");
-    assert!(heard.starts_with("220 ") && heard.ends_with(" ESMTP\r\n"), "{heard}");
+    let received = String::from_utf8(play.client_receives()).expect("text");
+    assert!(received.starts_with("220 ") && received.ends_with(" ESMTP\r\n"), "{received}");
     play.send(b"EHLO me\r\n");
     play.wake();
     backend.listen(&mut play);
-    assert_eq!(backend.heard, b"EHLO me\r\n");
-    backend.say(&mut play, b"250 mx.example\r\n");
-    assert_eq!(play.client_hears(), b"250 mx.example\r\n");
+    assert_eq!(backend.plaintext, b"EHLO me\r\n");
+    backend.send_plaintext(&mut play, b"250 mx.example\r\n");
+    assert_eq!(play.client_receives(), b"250 mx.example\r\n");
 }

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use handfast_leg::memory::Memory;
 
-use super::plan::{Fate, Framing, Outcome, Play, TRAILER, Trouble};
+use super::plan::{BackendFault, Fate, Framing, Outcome, Play, TRAILER};
 use super::wire::{Body, Lost, Peer, chunked, field, framing};
 
 /// Longer than every timeout of the proxy.
-const LONG: Duration = Duration::from_secs(10_000);
+const PEER_TIMEOUT: Duration = Duration::from_secs(10_000);
 
 /// A client: its requests one after the other, or all at once.
 pub(super) async fn client(play: Rc<Play>, socket: Memory, ids: Vec<usize>) {
@@ -95,8 +95,8 @@ async fn response(play: &Play, peer: &mut Peer, id: usize) -> (Outcome, bool) {
     let plan = &play.plans[id];
     let mut waits = plan.expects;
     let head = loop {
-        let patience = if waits { Duration::from_secs(2) } else { LONG };
-        let head = match peer.head(patience).await {
+        let timeout = if waits { Duration::from_secs(2) } else { PEER_TIMEOUT };
+        let head = match peer.head(timeout).await {
             Err(Lost::Late) if waits => {
                 waits = false;
                 queue_content(play, peer, id);
@@ -163,20 +163,20 @@ pub(super) async fn backend(play: Rc<Play>, socket: Memory) {
     let mut peer = Peer::new(socket);
     let (mut served, mut is_dirty) = (0, false);
     loop {
-        let Ok(head) = peer.head(LONG).await else { return peer.finish() };
+        let Ok(head) = peer.head(PEER_TIMEOUT).await else { return peer.finish() };
         let id = play.id(head.split(' ').nth(1).expect("a path"));
         let plan = &play.plans[id];
         let attempt = play.saw(id, is_dirty);
-        match plan.trouble {
-            Trouble::ClosesKept if served > 0 && attempt == 1 => return peer.finish(),
-            Trouble::AlwaysCloses => return peer.finish(),
-            Trouble::BadHead => {
+        match plan.fault {
+            BackendFault::ClosesKept if served > 0 && attempt == 1 => return peer.finish(),
+            BackendFault::AlwaysCloses => return peer.finish(),
+            BackendFault::BadHead => {
                 peer.out.extend_from_slice(b"HTTP/1.1 2x0 bad\r\n\r\n");
                 peer.flush().await;
                 return peer.finish();
             }
-            Trouble::Silent => {
-                while peer.fill(LONG).await.is_ok() {}
+            BackendFault::Silent => {
+                while peer.fill(PEER_TIMEOUT).await.is_ok() {}
                 return;
             }
             _ => {}
@@ -199,10 +199,10 @@ pub(super) async fn backend(play: Rc<Play>, socket: Memory) {
             answer(&play, &mut peer, id);
             peer.flush().await;
         }
-        match plan.trouble {
-            Trouble::Reset(_) => return,
-            Trouble::End(_) | Trouble::ClosesAfter => return peer.finish(),
-            Trouble::Garbage => is_dirty = true,
+        match plan.fault {
+            BackendFault::Reset(_) => return,
+            BackendFault::End(_) | BackendFault::ClosesAfter => return peer.finish(),
+            BackendFault::Garbage => is_dirty = true,
             _ => {}
         }
         if plan.framing == Framing::UntilClose && !plan.has_no_content() {
@@ -230,11 +230,11 @@ fn answer(play: &Play, peer: &mut Peer, id: usize) {
     if plan.framing == Framing::Chunked && !plan.has_no_content() {
         content = chunked(&content, &format!("{TRAILER}: {}\r\n", play.trailer(id, true)));
     }
-    if let Trouble::Reset(at) | Trouble::End(at) = plan.trouble {
+    if let BackendFault::Reset(at) | BackendFault::End(at) = plan.fault {
         content.truncate(at);
     }
     peer.out.extend(content);
-    if plan.trouble == Trouble::Garbage && (plan.framing != Framing::UntilClose || plan.has_no_content()) {
+    if plan.fault == BackendFault::Garbage && (plan.framing != Framing::UntilClose || plan.has_no_content()) {
         peer.out.extend_from_slice(b"garbage\r\n\r\n");
     }
 }

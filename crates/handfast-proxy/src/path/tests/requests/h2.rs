@@ -18,7 +18,7 @@ use handfast_tls::buffer::Scratch;
 use handfast_tls::session::Session;
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Response};
 
-use super::plan::{Framing, Outcome, Play, TRAILER, Trouble};
+use super::plan::{BackendFault, Framing, Outcome, Play, TRAILER};
 
 type Shared = Rc<RefCell<Pipe<Memory, Box<dyn Session>>>>;
 
@@ -198,11 +198,11 @@ async fn serve(play: Rc<Play>, request: Request<RecvStream>, mut respond: SendRe
     let id = play.id(request.uri().path());
     let attempt = play.saw(id, false);
     let plan = &play.plans[id];
-    match plan.trouble {
-        Trouble::ClosesKept if attempt == 1 => return respond.send_reset(Reason::REFUSED_STREAM),
-        Trouble::AlwaysCloses => return respond.send_reset(Reason::REFUSED_STREAM),
-        Trouble::BadHead => return respond.send_reset(Reason::INTERNAL_ERROR),
-        Trouble::Silent => {
+    match plan.fault {
+        BackendFault::ClosesKept if attempt == 1 => return respond.send_reset(Reason::REFUSED_STREAM),
+        BackendFault::AlwaysCloses => return respond.send_reset(Reason::REFUSED_STREAM),
+        BackendFault::BadHead => return respond.send_reset(Reason::INTERNAL_ERROR),
+        BackendFault::Silent => {
             let _ = poll_fn(|context| respond.poll_reset(context)).await;
             return;
         }
@@ -233,7 +233,7 @@ async fn answer(play: &Play, id: usize, mut respond: SendResponse<Bytes>) -> Res
         return Ok(());
     }
     let content = play.content(id, true, plan.content());
-    if let Trouble::Reset(at) | Trouble::End(at) = plan.trouble {
+    if let BackendFault::Reset(at) | BackendFault::End(at) = plan.fault {
         send(&mut stream, &content, at, None).await?;
         stream.send_reset(Reason::INTERNAL_ERROR);
         return Ok(());

@@ -17,7 +17,7 @@ pub(super) const TRAILER: &str = "x-sum";
 
 /// Failure at the backend of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Trouble {
+pub(super) enum BackendFault {
     None,
     /// The response breaks at this byte of its content: by a reset …
     Reset(usize),
@@ -68,7 +68,7 @@ pub(super) struct Plan {
     pub(super) interim: usize,
     /// The response comes before the content was read.
     pub(super) is_early: bool,
-    pub(super) trouble: Trouble,
+    pub(super) fault: BackendFault,
 }
 
 impl Plan {
@@ -84,18 +84,18 @@ impl Plan {
         let (upload, download) = (if has_content { size() } else { 0 }, size());
         let status = [200, 200, 200, 200, 200, 204, 304, 404][below(8)];
         let download = if matches!(status, 204 | 304) { 0 } else { download };
-        let trouble = match below(24) {
-            0 if download > 0 && method != "HEAD" => Trouble::Reset(below(download)),
-            1 if download > 0 && method != "HEAD" => Trouble::End(below(download)),
-            2 | 3 => Trouble::Garbage,
-            4 => Trouble::BadHead,
-            5 => Trouble::Silent,
-            6 | 7 => Trouble::ClosesAfter,
-            8 | 9 => Trouble::ClosesKept,
-            10 => Trouble::AlwaysCloses,
-            _ => Trouble::None,
+        let fault = match below(24) {
+            0 if download > 0 && method != "HEAD" => BackendFault::Reset(below(download)),
+            1 if download > 0 && method != "HEAD" => BackendFault::End(below(download)),
+            2 | 3 => BackendFault::Garbage,
+            4 => BackendFault::BadHead,
+            5 => BackendFault::Silent,
+            6 | 7 => BackendFault::ClosesAfter,
+            8 | 9 => BackendFault::ClosesKept,
+            10 => BackendFault::AlwaysCloses,
+            _ => BackendFault::None,
         };
-        let is_cut = matches!(trouble, Trouble::Reset(_) | Trouble::End(_));
+        let is_cut = matches!(fault, BackendFault::Reset(_) | BackendFault::End(_));
         let framing = match below(5) {
             // Where its end is the end of the connection, nothing shows that it is not whole.
             0 if !is_cut => Framing::UntilClose,
@@ -114,7 +114,7 @@ impl Plan {
             download,
             interim: if below(6) == 0 { 1 + below(2) } else { 0 },
             is_early: upload > 0 && below(8) == 0,
-            trouble,
+            fault,
         }
     }
 
@@ -299,15 +299,16 @@ impl Play {
         // A trailer that was read is with the attempt that failed.
         let is_empty = plan.upload == 0 && self.upload_trailer(id).is_none();
         let is_repeatable = plan.is_idempotent() && is_empty;
-        let is_refused = plan.trouble == Trouble::ClosesKept && self.versions.backend_h2 && is_empty;
-        let is_answered = match plan.trouble {
-            Trouble::None | Trouble::Garbage | Trouble::ClosesAfter => true,
-            Trouble::ClosesKept => is_repeatable || is_refused,
+        let is_refused = plan.fault == BackendFault::ClosesKept && self.versions.backend_h2 && is_empty;
+        let is_answered = match plan.fault {
+            BackendFault::None | BackendFault::Garbage | BackendFault::ClosesAfter => true,
+            BackendFault::ClosesKept => is_repeatable || is_refused,
             _ => false,
         };
-        let spoils = |plan: &Plan| plan.trouble == Trouble::Garbage;
-        let closes =
-            |plan: &Plan| !matches!(plan.trouble, Trouble::None | Trouble::Silent) || plan.leaves.is_some();
+        let spoils = |plan: &Plan| plan.fault == BackendFault::Garbage;
+        let closes = |plan: &Plan| {
+            !matches!(plan.fault, BackendFault::None | BackendFault::Silent) || plan.leaves.is_some()
+        };
         // In HTTP/2, what happens to a request stays with its stream.
         let is_alone = self.versions.backend_h2
             || (!self.plans.iter().any(spoils) && (is_repeatable || !self.plans.iter().any(closes)));

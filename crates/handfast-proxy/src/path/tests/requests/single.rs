@@ -19,7 +19,7 @@ use crate::testing::on_engine;
 
 const BACKEND_H2: Versions = Versions { client_h2: false, backend_h2: true };
 const HTTP2: Versions = Versions { client_h2: true, backend_h2: true };
-const LONG: Duration = Duration::from_secs(1_000);
+const PEER_TIMEOUT: Duration = Duration::from_secs(1_000);
 
 /// Waits until `is_so`, at most for this duration; returns the result.
 async fn wait_until(most: Duration, is_so: impl Fn() -> bool) -> bool {
@@ -46,7 +46,7 @@ fn late_reader(
         peer.flush().await;
         assert!(wait_until(most, is_so).await, "what the client waits for does not come");
         while seen.get() < 200 {
-            let Ok(head) = peer.head(LONG).await else { break };
+            let Ok(head) = peer.head(PEER_TIMEOUT).await else { break };
             seen.set(head[9..12].parse().expect("a status"));
         }
     });
@@ -108,7 +108,7 @@ fn a_reset_is_seen_while_the_client_takes_no_interim_response() {
             let request = "POST /a HTTP/1.1\r\nHost: a.example\r\nContent-Length: 9\r\n\r\n123";
             let began = InMemory::now();
             let is_late = move || is_over.get() && InMemory::now() > began + Duration::from_secs(20);
-            late_reader(socket, request, LONG, is_late);
+            late_reader(socket, request, PEER_TIMEOUT, is_late);
         };
         let lines = Stage::new(BACKEND_H2).play_single(backend, client);
         let line = line_of(&lines, "/a");
@@ -123,7 +123,7 @@ fn a_client_that_takes_no_interim_response_is_what_is_late() {
         let (backend, _) = interims(20, false);
         let client = |socket| {
             let request = "GET /a HTTP/1.1\r\nHost: a.example\r\n\r\n";
-            late_reader(socket, request, LONG, {
+            late_reader(socket, request, PEER_TIMEOUT, {
                 let began = InMemory::now();
                 move || InMemory::now() > began + Duration::from_secs(500)
             });

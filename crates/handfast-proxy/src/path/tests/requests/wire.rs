@@ -12,7 +12,7 @@ use handfast_net::stream::{Read, Write};
 use super::plan::TRAILER;
 
 /// Longer than every timeout of the proxy.
-const PATIENCE: Duration = Duration::from_secs(100_000);
+const PEER_TIMEOUT: Duration = Duration::from_secs(100_000);
 
 /// Reason why nothing more comes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,8 +57,8 @@ impl Peer {
     }
 
     /// Reads once, and writes meanwhile.
-    pub(super) async fn fill(&mut self, patience: Duration) -> Result<(), Lost> {
-        let deadline = InMemory::now() + patience;
+    pub(super) async fn fill(&mut self, timeout: Duration) -> Result<(), Lost> {
+        let deadline = InMemory::now() + timeout;
         let mut buffer = [0; 4096];
         loop {
             self.push();
@@ -83,19 +83,19 @@ impl Peer {
             if self.out.is_empty() {
                 return;
             }
-            InMemory::wait(InMemory::now() + PATIENCE).await;
+            InMemory::wait(InMemory::now() + PEER_TIMEOUT).await;
         }
     }
 
     /// A head without its end.
-    pub(super) async fn head(&mut self, patience: Duration) -> Result<String, Lost> {
+    pub(super) async fn head(&mut self, timeout: Duration) -> Result<String, Lost> {
         loop {
             if let Some(end) = self.input.windows(4).position(|bytes| bytes == b"\r\n\r\n") {
                 let head = String::from_utf8(self.input[..end].to_vec()).expect("ASCII");
                 self.input.drain(..end + 4);
                 return Ok(head);
             }
-            self.fill(patience).await?;
+            self.fill(timeout).await?;
         }
     }
 
@@ -119,7 +119,7 @@ impl Peer {
             let mut done = 0;
             while done < left {
                 if self.input.is_empty()
-                    && let Err(lost) = self.fill(PATIENCE).await
+                    && let Err(lost) = self.fill(PEER_TIMEOUT).await
                 {
                     let is_whole = body == Body::UntilClose && lost == Lost::End;
                     return (total, if is_whole { Ok(()) } else { Err(lost) });
@@ -151,7 +151,7 @@ impl Peer {
                 self.input.drain(..end + 2);
                 return Ok(line);
             }
-            self.fill(PATIENCE).await?;
+            self.fill(PEER_TIMEOUT).await?;
         }
     }
 

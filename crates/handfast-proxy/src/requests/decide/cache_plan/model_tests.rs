@@ -107,7 +107,8 @@ impl Draw {
             serial: "".into(),
             fingerprint: certificate.into(),
         });
-        connection.client_certificate = shown.filter(|_| connection.http.tells_certificates()).map(Rc::new);
+        connection.client_certificate =
+            shown.filter(|_| connection.http.forwards_certificates()).map(Rc::new);
         let facts = format!("{version} {name:?} {certificate}");
         connection.proxy_facts = if sends_header { facts.into_bytes().into() } else { Rc::default() };
     }
@@ -129,10 +130,10 @@ struct Admitted {
 }
 
 /// Fields about which the backend decides: it names those of the client in `Vary`, and must not be cached where it answers by an address.
-const OF_BACKENDS: [&str; 5] = ["a:", "x-beta:", "x-forwarded-for:", "x-request-id:", "x-address:"];
+const BACKEND_FIELDS: [&str; 5] = ["a:", "x-beta:", "x-forwarded-for:", "x-request-id:", "x-address:"];
 
 fn is_of_backends(line: &str) -> bool {
-    OF_BACKENDS.iter().any(|name| line.to_ascii_lowercase().starts_with(name))
+    BACKEND_FIELDS.iter().any(|name| line.to_ascii_lowercase().starts_with(name))
 }
 
 fn sight(fixture: &Fixture, request: &Request, chosen: Chosen) -> Sight {

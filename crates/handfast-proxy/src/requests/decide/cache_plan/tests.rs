@@ -121,13 +121,13 @@ fn who_sends_a_request_is_part_of_the_key_where_its_backend_is_told() {
     let fixture = fixture("[[service.route]]\nbackend = \"127.0.0.1:9\"");
     let nobody = key(&fixture, None);
     let user = |name: &str| Identified { user: Some(name.into()), added: Vec::new() };
-    let told = |value: &str| Identified { user: None, added: vec![("x-user".into(), value.into())] };
+    let identified = |value: &str| Identified { user: None, added: vec![("x-user".into(), value.into())] };
     let keys = [
         nobody.clone(),
         key(&fixture, Some(&user("a"))),
         key(&fixture, Some(&user("b"))),
-        key(&fixture, Some(&told("a"))),
-        key(&fixture, Some(&told("b"))),
+        key(&fixture, Some(&identified("a"))),
+        key(&fixture, Some(&identified("b"))),
     ];
     for (index, one) in keys.iter().enumerate() {
         assert!(one.is_some() && keys[index + 1..].iter().all(|other| other != one), "{index}: {keys:?}");
@@ -158,7 +158,7 @@ fn a_certificate_separates_clients_only_where_a_route_tells_it() {
         ("redirect = { to = \"https://www.example/{client-fingerprint}\", status = \"302\" }", true),
     ] {
         let fixture = Fixture::new(&format!("[[service.route]]\npath = \"/a\"\n{route}\n"));
-        assert_eq!(fixture.connection.http.tells_certificates(), tells, "{route}");
+        assert_eq!(fixture.connection.http.forwards_certificates(), tells, "{route}");
     }
 }
 

@@ -4,7 +4,7 @@
 
 use super::*;
 use crate::requests::testing::{Fixture, head};
-use crate::worker::http::{ThreadMirror, ThreadServers};
+use crate::worker::request_routes::{ThreadMirror, ThreadServers};
 
 const SERVICE: &str = r#"
 [service.http]

@@ -146,7 +146,7 @@ fn content_that_came_with_the_head_needs_no_read() {
     // The next request is there, and its socket reports nothing.
     assert!(incoming.read_head(leg, READ, &mut io).expect("it is there"));
     assert!(!incoming.read_head(leg, READ, &mut io).expect("nothing is wrong"), "nothing more came");
-    incoming.look_again();
+    incoming.mark_unparsed();
     assert!(incoming.read_head(leg, READ, &mut io).expect("it is there"));
 }
 
@@ -271,15 +271,15 @@ fn a_connection_without_a_request_owns_no_buffer() {
         assert_eq!(incoming.input.capacity(), 0);
     }
     assert_eq!(bench.buffers.spare.len(), 1, "the second one took that of the first one");
-    for (capacity, kept) in [(SPARE_SIZE + 1, 1), (SPARE_SIZE, 2)] {
+    for (capacity, kept) in [(MAX_SPARE_BYTES + 1, 1), (MAX_SPARE_BYTES, 2)] {
         let mut incoming = Incoming::new(Vec::with_capacity(capacity));
         incoming.give_back(&mut bench.buffers);
         assert_eq!(bench.buffers.spare.len(), kept, "{capacity}");
     }
-    for _ in 0..2 * SPARE {
+    for _ in 0..2 * MAX_SPARE_BUFFERS {
         Incoming::new(Vec::with_capacity(1)).give_back(&mut bench.buffers);
     }
-    assert_eq!(bench.buffers.spare.len(), SPARE);
+    assert_eq!(bench.buffers.spare.len(), MAX_SPARE_BUFFERS);
 }
 
 /// Writes pieces and the end of a message; returns the bytes that the peer receives.

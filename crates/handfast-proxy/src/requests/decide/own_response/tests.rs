@@ -4,7 +4,7 @@ use super::*;
 use crate::requests::testing::{Fixture, head};
 
 /// The head, line by line, and the content.
-fn written(answer: &Answer, close: bool, is_head: bool) -> (Vec<String>, String) {
+fn written(answer: &OwnResponse, close: bool, is_head: bool) -> (Vec<String>, String) {
     let mut out = b"before".to_vec();
     answer.write(&mut out, close, is_head, None);
     let text = String::from_utf8(out).expect("text");
@@ -29,7 +29,7 @@ fn an_error_names_its_status_and_the_request_and_never_the_cause() {
             "Cache-Control: no-store".to_owned(),
             format!("Content-Length: {}", content.len()),
         ];
-        assert_eq!(written(&Answer::error(status, request), false, false), (head.to_vec(), content));
+        assert_eq!(written(&OwnResponse::error(status, request), false, false), (head.to_vec(), content));
     }
 }
 
@@ -41,7 +41,7 @@ fn a_client_that_prefers_json_receives_a_problem() {
     let id_field = format!("X-Request-Id: {id}");
     let request =
         fixture.request(&head(&["GET / HTTP/1.1", "Host: a", "Accept: application/json", &id_field]));
-    let (head, content) = written(&Answer::error(504, Some(&request)), false, false);
+    let (head, content) = written(&OwnResponse::error(504, Some(&request)), false, false);
     assert!(head.contains(&"Content-Type: application/problem+json".to_owned()), "{head:?}");
     let found: serde_json::Value = serde_json::from_str(&content).expect("JSON");
     assert_eq!(found, json!({ "status": 504, "title": "Gateway Timeout", "request_id": id }));
@@ -49,7 +49,7 @@ fn a_client_that_prefers_json_receives_a_problem() {
 
 #[test]
 fn the_answer_to_head_has_the_fields_of_the_content_and_none_of_it() {
-    let answer = Answer::error(503, None);
+    let answer = OwnResponse::error(503, None);
     let (head, content) = written(&answer, false, true);
     assert_eq!(content, "");
     assert_eq!(head, written(&answer, false, false).0);
@@ -58,7 +58,7 @@ fn the_answer_to_head_has_the_fields_of_the_content_and_none_of_it() {
 
 #[test]
 fn the_end_of_the_connection_is_announced() {
-    let answer = Answer::error(400, None);
+    let answer = OwnResponse::error(400, None);
     for close in [true, false] {
         let (head, _) = written(&answer, close, false);
         assert_eq!(head.contains(&"Connection: close".to_owned()), close, "{head:?}");
@@ -67,7 +67,7 @@ fn the_end_of_the_connection_is_announced() {
 
 #[test]
 fn a_redirect_has_its_target() {
-    let (head, content) = written(&Answer::redirect(308, b"https://a.example/?b".to_vec()), true, false);
+    let (head, content) = written(&OwnResponse::redirect(308, b"https://a.example/?b".to_vec()), true, false);
     assert_eq!((&*head[0], &*content), ("HTTP/1.1 308 Permanent Redirect", "308 Permanent Redirect\n"));
     assert!(head.contains(&"Location: https://a.example/?b".to_owned()), "{head:?}");
 }

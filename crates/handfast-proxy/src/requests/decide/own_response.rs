@@ -14,7 +14,7 @@ use crate::requests::decide::request::Request;
 
 /// A response of our own.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct OwnResponse {
     pub(crate) status: u16,
     /// The target of a redirect.
     location: Option<Vec<u8>>,
@@ -24,7 +24,7 @@ pub(crate) struct Answer {
     pub(crate) content: Vec<u8>,
 }
 
-impl Answer {
+impl OwnResponse {
     /// An error; `request` is known once its head was accepted.
     pub(crate) fn error(status: u16, request: Option<&Request>) -> Self {
         let id = request.map(|request| request.record.id());

@@ -1,4 +1,4 @@
-//! Steps connect and relay of a connection whose client sends requests: `http.rs` serves them.
+//! Steps connect and relay of a connection whose client sends requests: `requests/serve.rs` serves them.
 //!
 //! In: a client after its handshake. Out: why its connection ended; after a change of the protocol its bytes are relayed.
 
@@ -16,7 +16,7 @@ use crate::path::connection::Connection;
 use crate::path::proxy_header_out;
 use crate::path::relay::{Relay, TICKET_DELAY};
 use crate::requests::{HttpConnection, Served, Totals, Tunnel, client_address};
-use crate::worker::http::ThreadHttp;
+use crate::worker::request_routes::ThreadHttp;
 use crate::worker::services::Chosen;
 
 /// A client that sends requests.
@@ -74,8 +74,8 @@ fn of_all_requests<R: Runtime>(connection: &mut Connection<R>, requests: &Reques
     let session = connection.client.as_ref().and_then(Leg::session);
     let names = session.and_then(|session| session.served_names()).cloned();
     let proxy_header = proxy_header_out::header(connection);
-    let told = || proxy_header_out::without_addresses(connection);
-    let proxy_facts = if requests.http.has_cache() { told() } else { Vec::new() };
+    let without_addresses = || proxy_header_out::without_addresses(connection);
+    let proxy_facts = if requests.http.has_cache() { without_addresses() } else { Vec::new() };
     let Account { thread, service, record, .. } = &connection.account;
     let is_verified =
         !matches!(record.tls.verdict.as_deref(), Some(Verdict::Unverified | Verdict::Failed { .. }));
@@ -89,9 +89,9 @@ fn of_all_requests<R: Runtime>(connection: &mut Connection<R>, requests: &Reques
         client_subject: certificate.map(|shown| shown.subject.clone()),
     };
     let client = record.client;
-    let shown = certificate.filter(|_| requests.http.tells_certificates());
+    let shown = certificate.filter(|_| requests.http.forwards_certificates());
     let session = connection.client.as_ref().and_then(Leg::session);
-    let certificate = session.filter(|_| is_verified && requests.http.asks_certificates());
+    let certificate = session.filter(|_| is_verified && requests.http.has_certificate_conditions());
     let certificate = certificate.and_then(Session::peer_certificate).map(Into::into);
     HttpConnection {
         thread: Rc::clone(thread),

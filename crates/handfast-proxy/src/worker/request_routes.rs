@@ -243,7 +243,7 @@ impl ThreadHttp {
     }
 
     /// Returns true if a route forwards something of a client's certificate. Otherwise connections do not keep it.
-    pub(crate) fn tells_certificates(&self) -> bool {
+    pub(crate) fn forwards_certificates(&self) -> bool {
         self.routes.iter().any(|route| {
             let target = match &route.action {
                 RouteAction::Redirect(target, _) => Some(target),
@@ -260,7 +260,7 @@ impl ThreadHttp {
     }
 
     /// Returns true if a route has conditions on the content of a client's certificate.
-    pub(crate) fn asks_certificates(&self) -> bool {
+    pub(crate) fn has_certificate_conditions(&self) -> bool {
         let mut gates = self.routes.iter().filter_map(|route| route.gate.as_ref());
         gates.any(|gate| !gate.certificates.is_empty())
     }
