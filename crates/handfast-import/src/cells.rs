@@ -569,7 +569,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cell_knows_what_holds_in_it() {
+    fn a_cell_decides_the_conditions_it_implies() {
         let path = |path: &str| Atom::Path(path.into());
         let methods =
             |methods: &[&str]| Atom::Methods(methods.iter().map(|method| (*method).to_owned()).collect());

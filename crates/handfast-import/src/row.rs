@@ -30,7 +30,7 @@ pub struct Row {
     /// Lines or arguments to add to a valid configuration.
     pub example: String,
     /// Conversion of the example: lines of `handfast.toml`. Empty where nothing is written.
-    pub gives: String,
+    pub converted: String,
     /// The effect. For [`Fate::Same`]: a remark, or nothing.
     pub effect: &'static str,
     /// The newest version of the program that the row was compared with.
@@ -50,7 +50,16 @@ impl Row {
         let fates = [Fate::Same, Fate::Approximated, Fate::Dropped, Fate::Refused];
         let fate = fates.into_iter().find(|known| known.word() == fate)?;
         let lines = |text: &str| text.replace("\\n", "\n");
-        Some(Self { name, scope, fate, marks, example: lines(example), gives: lines(gives), effect, checked })
+        Some(Self {
+            name,
+            scope,
+            fate,
+            marks,
+            example: lines(example),
+            converted: lines(gives),
+            effect,
+            checked,
+        })
     }
 
     fn has_mark(&self, mark: &str) -> bool {

@@ -171,12 +171,12 @@ impl Subscriber for Lines {
 
 /// Tests run beside each other: one that reaches a line first, and does not listen, must not silence it for the others.
 #[test]
-fn a_line_is_heard_whoever_reaches_it_first() {
-    let say = || tracing::info!("a client came");
+fn a_line_is_received_by_the_test_of_its_thread() {
+    let log_line = || tracing::info!("a client came");
     let lines = logged_lines(|| {
-        let beside = std::thread::Builder::new().name("beside".into()).spawn(say).expect("a thread");
+        let beside = std::thread::Builder::new().name("beside".into()).spawn(log_line).expect("a thread");
         beside.join().expect("it ends");
-        say();
+        log_line();
     });
     assert_eq!(lines, ["a client came"]);
 }

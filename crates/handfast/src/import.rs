@@ -145,8 +145,11 @@ pub(crate) fn tables() -> String {
 }
 
 fn line(row: &Row) -> String {
-    let becomes =
-        if row.gives.is_empty() { String::new() } else { format!("`{}`", row.gives.replace('|', "\\|")) };
+    let becomes = if row.converted.is_empty() {
+        String::new()
+    } else {
+        format!("`{}`", row.converted.replace('|', "\\|"))
+    };
     format!("| `{}` | {becomes} | {} | {} | {} |\n", row.name, row.fate.word(), row.effect, row.checked)
 }
 
@@ -358,8 +361,8 @@ mod tests {
         if worst != row.fate {
             return Err(format!("expected {:?}, but {notes:#?}", row.fate));
         }
-        if !text.contains(&row.gives) {
-            return Err(format!("expected {}, but\n{text}", row.gives));
+        if !text.contains(&row.converted) {
+            return Err(format!("expected {}, but\n{text}", row.converted));
         }
         if row.fate == Fate::Refused {
             let is_left_out = row.example.starts_with("main|stream") && text.contains("stream-1 is not here");

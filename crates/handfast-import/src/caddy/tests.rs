@@ -185,7 +185,7 @@ fn many_routes_are_no_recursion() {
 }
 
 #[test]
-fn a_file_that_is_no_json_says_what_makes_it() {
+fn a_file_that_is_no_json_gets_a_hint_how_to_convert_it() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("Caddyfile");
     std::fs::write(&file, "example.org {\n}\n").expect("written");
@@ -231,7 +231,7 @@ fn placeholders_become_variables() {
 }
 
 #[test]
-fn a_backend_without_a_check_is_not_asked_for_the_page_of_another_one() {
+fn a_backend_without_a_check_is_not_requested_the_page_of_another_one() {
     let checked = r#"{"handler":"reverse_proxy","upstreams":[{"dial":"127.0.0.1:1"}],"health_checks":{"active":{"uri":"/up"}}}"#;
     let server = |second: &str| {
         format!(

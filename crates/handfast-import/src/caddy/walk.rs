@@ -7,11 +7,11 @@ use crate::note::Fate;
 use crate::toml::{Value, table};
 
 /// Routes of a service. Conditions that are independent of each other multiply.
-const ROUTES: usize = 2_000;
+const MAX_ROUTES: usize = 2_000;
 /// Conditions that hold for a cell at the same time. A file must not control the recursion depth.
-const CONDITIONS: usize = 100;
+const MAX_CONDITIONS: usize = 100;
 /// Subroutes within subroutes.
-const DEPTH: usize = 64;
+const MAX_SUBROUTE_DEPTH: usize = 64;
 
 /// Final outcome for the requests of a cell.
 #[derive(Clone, Debug)]
@@ -127,7 +127,7 @@ impl<'w, 'v> Walk<'w, 'v> {
     /// The cells of a half.
     fn step(&mut self, cell: Cell, next: Next<'v>) {
         self.depth += 1;
-        if self.depth > CONDITIONS {
+        if self.depth > MAX_CONDITIONS {
             self.stop();
         }
         self.steps(cell, next);
@@ -335,14 +335,14 @@ impl<'w, 'v> Walk<'w, 'v> {
     fn stop(&mut self) {
         if !std::mem::replace(&mut self.is_stopped, true) {
             let effect = format!(
-                "its routes would be more than {ROUTES}: conditions that are independent of each other multiply"
+                "its routes would be more than {MAX_ROUTES}: conditions that are independent of each other multiply"
             );
             self.import.note(&self.server.clone(), "routes", Fate::Refused, effect);
         }
     }
 
     fn finish(&mut self, cell: Cell, end: End<'v>) {
-        if self.cells.len() >= ROUTES {
+        if self.cells.len() >= MAX_ROUTES {
             return self.stop();
         }
         self.cells.push((cell, end));
@@ -360,11 +360,11 @@ impl<'w, 'v> Walk<'w, 'v> {
         self.import.module(handler, &format!("handler {name}"), name);
         match name {
             "subroute" => {
-                if next.depth > DEPTH {
+                if next.depth > MAX_SUBROUTE_DEPTH {
                     return self.refused(
                         handler,
                         name,
-                        format!("more than {DEPTH} subroutes within each other"),
+                        format!("more than {MAX_SUBROUTE_DEPTH} subroutes within each other"),
                     );
                 }
                 self.import.known(handler.clone(), "subroute");

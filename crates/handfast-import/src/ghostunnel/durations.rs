@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_out_of_bounds_is_told() {
+    fn values_out_of_bounds_are_reported() {
         let has_note = |flags: &str, fate: Fate| {
             let notes = imported(flags).notes;
             let found =

@@ -7,7 +7,7 @@ use crate::address::network;
 use crate::cells::{Atom, Formula, PathStart};
 
 /// Patterns of one condition. A route can have this number of hosts.
-const PATTERNS: usize = 1000;
+const MAX_PATTERNS: usize = 1000;
 const DEPTH: &str = "`*` is one part of a name, not several: a.b.example.org is not in *.example.org";
 const ADDRESS: &str = "expected addresses such as 10.0.0.0/8";
 
@@ -139,8 +139,8 @@ fn test(words: &[String], around: &Around<'_, '_>) -> Result<Test, String> {
             flag => return Err(format!("{flag} is not read: write the patterns")),
         }
     }
-    if patterns.len() > PATTERNS {
-        return Err(format!("it has more than {PATTERNS} patterns"));
+    if patterns.len() > MAX_PATTERNS {
+        return Err(format!("it has more than {MAX_PATTERNS} patterns"));
     }
     Ok(Test { fetch, argument, converters: parts.collect(), method, ignores_case, patterns })
 }

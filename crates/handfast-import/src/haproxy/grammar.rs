@@ -30,7 +30,7 @@ const SECTIONS: [&str; 20] = [
     "healthcheck",
 ];
 /// Limit for the lines of all files. HAProxy has none; no configuration reaches this number.
-const LINES: usize = 200_000;
+const MAX_LINES: usize = 200_000;
 
 /// An environment variable in a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -114,8 +114,8 @@ pub(super) fn sections(files: &[PathBuf]) -> Result<(Vec<Section>, Vec<Line>), I
         for (at, text) in text.lines().enumerate() {
             count += 1;
             let place = Place::Line(Rc::clone(&file), at + 1);
-            if count > LINES {
-                return Err(ImportError::Grammar(vec![format!("{place}: more than {LINES} lines")]));
+            if count > MAX_LINES {
+                return Err(ImportError::Grammar(vec![format!("{place}: more than {MAX_LINES} lines")]));
             }
             let line = match line(text, place) {
                 Ok(Some(line)) => line,

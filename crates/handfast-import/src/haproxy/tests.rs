@@ -285,7 +285,7 @@ fn defaults_are_those_before_or_those_that_are_named() {
 }
 
 #[test]
-fn a_backend_without_a_check_is_not_asked_for_the_page_of_another_one() {
+fn a_backend_without_a_check_is_not_requested_the_page_of_another_one() {
     let text = |second: &str| {
         format!(
             "defaults\n mode http\nfrontend f\n bind :80\n use_backend a if {{ method POST }}\n default_backend b\n\

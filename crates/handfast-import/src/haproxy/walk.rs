@@ -10,9 +10,9 @@ use crate::note::Fate;
 use crate::toml::Value;
 
 /// Routes of a service. Conditions that are independent of each other multiply.
-const ROUTES: usize = 2_000;
+const MAX_ROUTES: usize = 2_000;
 /// Conditions that hold for a cell at the same time. A file must not control the recursion depth.
-const DEPTH: usize = 100;
+const MAX_CONDITIONS: usize = 100;
 
 /// Requests with the same conditions, and what the rules so far do with them.
 #[derive(Clone, Debug, Default)]
@@ -98,7 +98,7 @@ impl<'d> Walk<'_, 'd> {
                 let mut part = cell.clone();
                 part.conditions.assume(atom.clone(), true);
                 self.depth += 1;
-                if self.depth > DEPTH {
+                if self.depth > MAX_CONDITIONS {
                     self.stop();
                 }
                 self.run(part, at);
@@ -134,14 +134,14 @@ impl<'d> Walk<'_, 'd> {
     fn stop(&mut self) {
         if !std::mem::replace(&mut self.is_stopped, true) {
             let effect = format!(
-                "its rules would be more than {ROUTES} routes: conditions that are independent of each other multiply"
+                "its rules would be more than {MAX_ROUTES} routes: conditions that are independent of each other multiply"
             );
             self.import.note(self.head, Fate::Refused, effect);
         }
     }
 
     fn finish(&mut self, cell: Cell, end: End) {
-        if self.cells.len() >= ROUTES {
+        if self.cells.len() >= MAX_ROUTES {
             return self.stop();
         }
         self.cells.push((cell, end));

@@ -7,7 +7,7 @@ use crate::imported::ImportError;
 use crate::note::Place;
 
 /// A `pem-file` in a `frontend` is the deepest block. A file must not control the recursion depth.
-const DEPTH: usize = 2;
+const MAX_DEPTH: usize = 2;
 
 /// One option; a block has options inside.
 #[derive(Clone, Debug)]
@@ -138,7 +138,7 @@ impl Reader {
 
     fn value(&mut self, depth: usize, line: usize) -> Value {
         if self.tokens.get(self.at).is_some_and(|(token, _)| *token == Token::Open) {
-            if depth == DEPTH {
+            if depth == MAX_DEPTH {
                 self.complain(line, "a block within a block that is in a frontend");
                 return Value::Words(Vec::new());
             }

@@ -7,9 +7,9 @@ use crate::imported::{ImportError, read, shown_option};
 use crate::note::Place;
 
 /// Blocks within blocks, and files that include files. A file must not control the recursion depth.
-const DEPTH: usize = 16;
+const MAX_DEPTH: usize = 16;
 /// Files that are read. A pattern such as `/*` would include thousands.
-const FILES: usize = 1000;
+const MAX_FILES: usize = 1000;
 
 /// One directive; included files are in the place of their `include`.
 #[derive(Clone, Debug)]
@@ -163,8 +163,8 @@ impl Reader<'_> {
         depth: usize,
         is_inner: bool,
     ) -> Result<Vec<Directive>, ImportError> {
-        if depth > DEPTH {
-            return Err(source.wrong(&format!("more than {DEPTH} blocks or files within each other")));
+        if depth > MAX_DEPTH {
+            return Err(source.wrong(&format!("more than {MAX_DEPTH} blocks or files within each other")));
         }
         let mut directives = Vec::new();
         while let Some((token, line)) = source.tokens.next() {
@@ -215,9 +215,9 @@ impl Reader<'_> {
         directive: &Directive,
         depth: usize,
     ) -> Result<Vec<Directive>, ImportError> {
-        if depth == DEPTH {
+        if depth == MAX_DEPTH {
             return Err(
-                source.wrong(&format!("include: more than {DEPTH} blocks or files within each other"))
+                source.wrong(&format!("include: more than {MAX_DEPTH} blocks or files within each other"))
             );
         }
         let pattern = self.prefix.join(directive.argument(0)).display().to_string();
@@ -229,8 +229,8 @@ impl Reader<'_> {
         };
         let mut directives = Vec::new();
         for path in paths {
-            if self.files >= FILES {
-                return Err(source.wrong(&format!("include: more than {FILES} files")));
+            if self.files >= MAX_FILES {
+                return Err(source.wrong(&format!("include: more than {MAX_FILES} files")));
             }
             match self.file(&path, depth + 1) {
                 Ok(inner) => directives.extend(inner),

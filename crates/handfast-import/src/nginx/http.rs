@@ -13,7 +13,7 @@ use crate::note::Fate;
 use crate::toml::list;
 
 /// nginx's `client_max_body_size` where none is written.
-const BODY: u64 = 1 << 20;
+const DEFAULT_MAX_BODY_BYTES: u64 = 1 << 20;
 /// Times of a service. nginx has them for each location; the longest one is written.
 const TIMES: [(&str, &str, &str); 6] = [
     ("proxy_connect_timeout", "limits", "connect"),
@@ -230,8 +230,9 @@ impl<'d> Import<'d> {
             service.put("http", "request-id", "off");
         }
         let bodies: Vec<_> = scopes.iter().map(|scope| scope.last("client_max_body_size")).collect();
-        let size =
-            |directive: &Option<&Directive>| directive.map_or(Some(BODY), |found| size(found.argument(0)));
+        let size = |directive: &Option<&Directive>| {
+            directive.map_or(Some(DEFAULT_MAX_BODY_BYTES), |found| size(found.argument(0)))
+        };
         let sizes: Vec<u64> = bodies.iter().filter_map(size).collect();
         if let (Some(largest), false) = (sizes.iter().max(), sizes.contains(&0)) {
             service.put("http", "max-body", written_size(*largest));

@@ -184,7 +184,7 @@ fn the_first_network_that_fits_decides() {
 }
 
 #[test]
-fn a_password_is_asked_for_where_nginx_asks() {
+fn a_password_is_required_where_nginx_requires_it() {
     let (written, refused) = access(
         "auth_basic Intern; auth_basic_user_file /u;
          server { listen 80; location / { auth_basic off; proxy_pass http://a:1; } }

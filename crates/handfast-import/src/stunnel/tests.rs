@@ -26,7 +26,7 @@ fn problems(text: &str) -> String {
 const WEB: &str = "[web]\naccept = 443\nconnect = 80\ncert = web.pem\n";
 
 #[test]
-fn what_stands_before_the_first_service_counts_for_all() {
+fn settings_before_the_first_service_count_for_all() {
     let text = format!("; for all\nTIMEOUTidle = 60\nsessionResume = no\n{WEB}TIMEOUTidle = 120\n");
     let config = good(&text).config;
     assert!(config.contains("idle = \"2m\""), "its own comes first: {config}");
@@ -67,7 +67,7 @@ fn folders_are_included_in_the_order_of_names() {
 }
 
 #[test]
-fn all_that_is_wrong_is_told_at_once_with_its_line() {
+fn all_errors_are_reported_at_once_with_their_lines() {
     let reported = problems("aceppt = 443\nnonsense\n[web]\nCAFiel = x\n");
     for part in [":1: aceppt: stunnel 5 has no such option", "accept", ":2: expected", ":4: CAFiel", "CAfile"]
     {
@@ -175,7 +175,7 @@ fn programs_are_backends_or_clients() {
 }
 
 #[test]
-fn a_client_that_verified_nothing_still_does_not_and_says_so() {
+fn a_client_that_verified_nothing_still_does_not_with_a_note() {
     let imported = good("[out]\nclient = yes\naccept = 1\nconnect = a.example:2\n");
     assert!(imported.config.contains("verify = \"insecure-nothing\""), "{}", imported.config);
     assert!(
@@ -193,7 +193,7 @@ fn a_client_that_verified_nothing_still_does_not_and_says_so() {
 }
 
 #[test]
-fn a_backends_name_and_revocation_are_asked_for_as_before_with_a_note() {
+fn a_backends_name_and_revocation_are_checked_as_before_with_a_note() {
     let with = |more: &str| {
         good(&format!("[out]\nclient = yes\naccept = 1\nconnect = a.example:2\nverifyChain = yes\nCAfile = ca.pem\n{more}")).config
     };

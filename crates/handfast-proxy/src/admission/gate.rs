@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn values_of_a_field_are_counted_whoever_sends_them_and_never_shown() {
+    fn values_of_a_field_are_counted_for_all_clients_and_never_shown() {
         let limit = limit(RateKey::Field("x-key".into()));
         assert!(
             passes(&limit, "192.0.2.1", Some("secret")) && passes(&limit, "198.51.100.1", Some("secret"))

@@ -24,7 +24,7 @@ const PLACES: usize = 8;
 /// With eight places each: 32,768 buckets, 512 KiB.
 const SETS: usize = 4096;
 /// Times a place is looked for again that another thread took in the same instant.
-const TRIES: usize = 4;
+const MAX_TRIES: usize = 4;
 
 /// A rate, in the numbers that buckets are counted in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,7 +102,7 @@ impl Table {
         let Set(places) = &self.sets[usize::try_from(hash).unwrap_or(usize::MAX) % self.sets.len()];
         let owner = hash.max(1);
         let mut fullest = &places[0];
-        for _ in 0..TRIES {
+        for _ in 0..MAX_TRIES {
             if let Some(own) = places.iter().find(|place| place.owner.load(Ordering::Relaxed) == owner) {
                 return own;
             }
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_says_when_the_next_token_is_there() {
+    fn a_refusal_states_when_the_next_token_is_there() {
         let (table, rate) = (Table::of_one(), Rate::within(60, Duration::from_secs(60), 2));
         assert_eq!(table.take("a", rate, START), Ok(()));
         assert_eq!(table.take("a", rate, after(300)), Ok(()));

@@ -21,7 +21,7 @@ fn check(admission: &Admission, address: &str) -> Result<(), (Limit, String)> {
 }
 
 #[test]
-fn who_says_nothing_lets_everybody_in_for_nothing() {
+fn without_limits_every_client_is_admitted() {
     assert!(Admission::new(&model(&[], &[]), None).is_none());
 }
 
@@ -55,7 +55,7 @@ fn with_a_list_of_refused_ones_alone_all_others_come_in() {
 }
 
 #[test]
-fn who_is_refused_uses_up_nobodys_rate_and_a_reload_lets_nobody_off() {
+fn a_refused_client_uses_up_no_rate_and_a_reload_resets_no_counter() {
     let lists = model(&[], &["192.0.2.9"]);
     let limited = model::Admission { rate: Some(rate(1, 2)), ..lists };
     let admission = Admission::new(&limited, None).expect("there is a rate");

@@ -25,7 +25,7 @@ use super::users::Users;
 /// Threads. More would take processors away from connections: a client that sends wrong passwords could have all of them.
 const THREADS: usize = 2;
 /// Passwords that wait, at most. Behind more of them the last one would wait for longer than a client does.
-const QUEUE: usize = 64;
+const MAX_WAITING_PASSWORDS: usize = 64;
 /// Time for which a right password is remembered.
 const PASSWORD_LIFETIME: Duration = Duration::from_secs(300);
 /// Passwords that are remembered in each place.
@@ -139,11 +139,11 @@ impl Verifier {
         task: Waker,
     ) -> Option<Pending> {
         let mut state = locked(&self.state);
-        if state.queue.len() >= QUEUE {
+        if state.queue.len() >= MAX_WAITING_PASSWORDS {
             // Those whose clients have left make room.
             state.queue.retain(|job| Arc::strong_count(&job.slot) > 1);
         }
-        if state.queue.len() >= QUEUE {
+        if state.queue.len() >= MAX_WAITING_PASSWORDS {
             return None;
         }
         let slot = Arc::new(Slot { outcome: AtomicU8::new(WAITS), task });
@@ -223,8 +223,9 @@ mod tests {
     #[test]
     fn the_queue_is_bounded_and_forgets_clients_that_left() {
         let (verifier, users) = (Verifier::default(), users());
-        let waiting: Vec<_> =
-            (0..QUEUE).map(|_| give(&verifier, &users, "alice", "x").expect("room")).collect();
+        let waiting: Vec<_> = (0..MAX_WAITING_PASSWORDS)
+            .map(|_| give(&verifier, &users, "alice", "x").expect("room"))
+            .collect();
         assert!(give(&verifier, &users, "alice", "x").is_none());
         drop(waiting);
         assert!(give(&verifier, &users, "alice", "x").is_some());

@@ -25,7 +25,7 @@ mod probe;
 mod verdict;
 
 /// Checks that run at once. Each has a descriptor, which the limit on connections leaves free (`limits.rs`).
-pub(crate) const SLOTS: u32 = 64;
+pub(crate) const MAX_CONCURRENT_CHECKS: u32 = 64;
 
 /// New checks begin at random times within this period.
 const START_JITTER: Duration = Duration::from_secs(1);
@@ -127,7 +127,7 @@ impl CheckQueue {
     }
 
     async fn turn(&self) -> CheckPermit<'_> {
-        while self.running.get() >= SLOTS {
+        while self.running.get() >= MAX_CONCURRENT_CHECKS {
             let task = engine::current();
             self.waiting.borrow_mut().push_back(task);
             engine::wait(Moment::NEVER).await;

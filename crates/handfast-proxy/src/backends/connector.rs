@@ -58,14 +58,14 @@ pub(crate) async fn connect<R: Runtime, C: Cancellation>(
     context: &mut ConnectContext<'_, C>,
 ) -> Result<Connected<R::Socket>, ConnectFailure> {
     let ConnectPlan { source, mut opening, own_header, tls, greeting, first } = plan;
-    let begins = if own_header.is_none() { opening.begin() } else { Vec::new() };
+    let opening_bytes = if own_header.is_none() { opening.begin() } else { Vec::new() };
     let is_ready = own_header.is_none() && opening.is_over();
-    let speaks = !begins.is_empty() || is_ready && (tls.is_some() || !first.is_empty());
-    let dialling = R::dial(to, source, speaks).map_err(ConnectFailure::socket)?;
+    let sends_first = !opening_bytes.is_empty() || is_ready && (tls.is_some() || !first.is_empty());
+    let dialling = R::dial(to, source, sends_first).map_err(ConnectFailure::socket)?;
     let (mut leg, mut spoken) = if !is_ready {
-        let (socket, sent) = wait_until_connected::<R, C>(dialling, &begins, context).await?;
+        let (socket, sent) = wait_until_connected::<R, C>(dialling, &opening_bytes, context).await?;
         let mut leg: Leg<R::Socket> = Leg::plain(LegSide::Backend, socket).dialled(0);
-        leg.keep(&begins[sent..]);
+        leg.keep(&opening_bytes[sent..]);
         if let Some(own_header) = own_header {
             leg.keep(&opening.begin_with(own_header(leg.socket().local_address())));
         }
@@ -75,17 +75,17 @@ pub(crate) async fn connect<R: Runtime, C: Cancellation>(
         // The key share is computed while the SYN is on its way.
         let handshake = Handshake::begin::<R, C>(tls, context)?;
         // In the clear, before TLS: the backend reads it before its own TLS begins.
-        let bytes = joined(&begins, &handshake.hello);
+        let bytes = joined(&opening_bytes, &handshake.hello);
         let (socket, sent) = wait_until_connected::<R, C>(dialling, &bytes, context).await?;
         let mut leg: Leg<R::Socket> = Leg::plain(LegSide::Backend, socket).dialled(0);
         leg.keep(&bytes[sent..]);
         let spoken = handshake.run::<R, C>(&mut leg, tls, context).await?;
         (leg, spoken)
     } else {
-        let bytes = joined(&begins, first);
+        let bytes = joined(&opening_bytes, first);
         let (socket, sent) = wait_until_connected::<R, C>(dialling, &bytes, context).await?;
-        let mut leg = Leg::plain(LegSide::Backend, socket).dialled(sent).preceded_by(begins.len());
-        // Bytes that the backend has taken are not kept, nor their memory.
+        let mut leg = Leg::plain(LegSide::Backend, socket).dialled(sent).preceded_by(opening_bytes.len());
+        // What the backend has taken is not kept, nor its room.
         leg.keep(&bytes[sent..]);
         (leg, Vec::new())
     };

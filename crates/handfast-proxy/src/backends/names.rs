@@ -30,7 +30,7 @@ const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs
 /// The proxy waits 5 s for each of three nameservers, unless /etc/resolv.conf has another timeout.
 const LOOKUP_TIMEOUT: Duration = Duration::from_secs(15);
 /// Addresses of one name that are used. An answer may have thousands, each of which every worker would look at.
-const ADDRESSES: usize = 256;
+const MAX_ADDRESSES: usize = 256;
 /// Timeout for all lookups of a trial. The second nameserver receives the query after 5 s without an answer of the first.
 const TRIAL_TIMEOUT: Duration = Duration::from_secs(8);
 /// Names of a trial that are listed one by one.
@@ -102,8 +102,8 @@ impl Names {
             let name = self.names.entry(key.clone()).or_default();
             (name.report.name, name.report.services) = (written(&key), services);
             if name.lookups.as_ref().is_none_or(|(known, _)| *known != interval) {
-                let ask = resolve_repeatedly(Rc::clone(&self.files), key, interval, self.answers.clone());
-                let task = tokio::task::spawn_local(ask).abort_handle();
+                let lookups = resolve_repeatedly(Rc::clone(&self.files), key, interval, self.answers.clone());
+                let task = tokio::task::spawn_local(lookups).abort_handle();
                 if let Some((_, before)) = name.lookups.replace((interval, task)) {
                     before.abort();
                 }
@@ -265,7 +265,7 @@ async fn resolve_repeatedly(
 fn usable(found: &mut Vec<IpAddr>) {
     found.sort_unstable();
     found.dedup();
-    found.truncate(ADDRESSES);
+    found.truncate(MAX_ADDRESSES);
 }
 
 /// The addresses of a lookup that are used, in a stable order, and how long they hold.
@@ -273,7 +273,7 @@ fn used(name: &NameKey, found: Resolved) -> Result<(Vec<SocketAddr>, Duration), 
     let (mut found, ttl) = found;
     let answered = found.len();
     usable(&mut found);
-    if answered > ADDRESSES {
+    if answered > MAX_ADDRESSES {
         tracing::warn!("resolve {}: {answered} addresses; {} of them are used", name.0, found.len());
     }
     if found.is_empty() {
@@ -297,7 +297,7 @@ pub(crate) fn unresolvable(config: &Config) -> Vec<String> {
     let thread = std::thread::Builder::new().name("names".to_owned());
     let resolution = std::thread::scope(|scope| {
         let spawned = thread.spawn_scoped(scope, || resolve_all(names.keys().cloned()));
-        spawned.map(|asking| asking.join().unwrap_or_default())
+        spawned.map(|lookup| lookup.join().unwrap_or_default())
     });
     let outcomes = match resolution {
         Ok(outcomes) => outcomes,
@@ -357,7 +357,7 @@ mod tests {
         let mut other: Vec<_> = (0..4_000).rev().map(address).collect();
         usable(&mut one);
         usable(&mut other);
-        assert_eq!((one.len(), &one), (ADDRESSES, &other));
+        assert_eq!((one.len(), &one), (MAX_ADDRESSES, &other));
     }
 
     #[test]

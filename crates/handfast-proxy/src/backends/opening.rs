@@ -157,7 +157,7 @@ mod tests {
     const ESTABLISHED: &[u8] = b"HTTP/1.1 200 OK\r\n\r\n";
 
     #[test]
-    fn with_nothing_to_say_it_is_over_at_once_and_says_the_header() {
+    fn with_nothing_to_send_it_is_over_at_once_and_sends_the_header() {
         let mut opening = Opening::new(None, b"PROXY UNKNOWN\r\n".to_vec(), None);
         assert!(opening.is_over());
         assert_eq!(opening.begin(), b"PROXY UNKNOWN\r\n");
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_greeting_that_came_with_the_tunnel_is_heard() {
+    fn a_greeting_that_came_with_the_tunnel_is_read() {
         let spoken = [ESTABLISHED, b"220 mx.example ESMTP\r\n"].concat();
         let mut words = Vec::new();
         let mut opening = Opening::new(tunnel(), Vec::new(), Some(Client::new(Protocol::Smtp, "a.example")));
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn who_said_no_is_told_apart() {
+    fn refusals_of_proxy_and_target_are_distinguished() {
         let mut opening = Opening::new(tunnel(), Vec::new(), None);
         let reason = opening.take(b"HTTP/1.1 407 Who are you\r\n\r\n", &mut Vec::new()).expect_err("a no");
         assert_eq!(reason.cause, Cause::Tunnel);

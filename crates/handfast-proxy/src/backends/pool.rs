@@ -87,7 +87,7 @@ pub(crate) struct Pool {
     kept: RefCell<ByIdentity<IdleConnection>>,
     shared: RefCell<ByIdentity<Rc<dyn SharedConnection>>>,
     /// The task of [`Pool::wait_until_used`], while it waits.
-    sleeper: Cell<Option<TaskHandle>>,
+    waiting_task: Cell<Option<TaskHandle>>,
     is_closed: Cell<bool>,
 }
 
@@ -108,7 +108,7 @@ impl Pool {
         }
         connection.release();
         list.push(IdleConnection { connection, until: now + bounds.idle });
-        if let Some(task) = self.sleeper.take() {
+        if let Some(task) = self.waiting_task.take() {
             task.wake();
         }
     }
@@ -177,7 +177,7 @@ impl Pool {
     /// Waits until there are connections; the present task is the one that [`Pool::sweep`]s.
     pub(crate) async fn wait_until_used(&self) {
         while self.kept.borrow().is_empty() {
-            self.sleeper.set(Some(engine::current()));
+            self.waiting_task.set(Some(engine::current()));
             engine::wait(Moment::NEVER).await;
         }
     }

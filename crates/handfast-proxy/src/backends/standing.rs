@@ -40,7 +40,7 @@ const UP: u64 = 0;
 const TRIAL: u64 = 1 << 63;
 
 /// Out of use ([`exclusion`]). No connection's outcome changes that.
-const OUT: u64 = 1 << 62;
+const EXCLUDED: u64 = 1 << 62;
 
 /// Availability of a backend for new connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -128,7 +128,7 @@ impl Standing {
     pub(crate) fn availability(&self) -> Availability {
         match self.state.load(Ordering::Relaxed) {
             UP => Availability::Up,
-            OUT => Availability::Out,
+            EXCLUDED => Availability::Out,
             trial if trial & TRIAL != 0 => Availability::OnTrial,
             until => Availability::Down(Moment::from_nanos(until)),
         }
@@ -137,7 +137,7 @@ impl Standing {
     /// Takes the trial of a backend that is down; `None` when another connection was faster, or when it is up.
     pub(crate) fn try_out(&self) -> Option<Trial> {
         let before = self.state.load(Ordering::Relaxed);
-        if before == UP || before == OUT || before & TRIAL != 0 {
+        if before == UP || before == EXCLUDED || before & TRIAL != 0 {
             return None;
         }
         let trial = Trial(Moment::now().nanos() | TRIAL);
@@ -156,7 +156,7 @@ impl Standing {
         if self.failures.load(Ordering::Relaxed) != 0 {
             self.failures.store(0, Ordering::Relaxed);
         }
-        let came_up = |before| (before != UP && before != OUT).then_some(UP);
+        let came_up = |before| (before != UP && before != EXCLUDED).then_some(UP);
         if self.state.load(Ordering::Relaxed) != UP
             && self.state.fetch_update(Ordering::Relaxed, Ordering::Relaxed, came_up).is_ok()
         {
@@ -180,7 +180,7 @@ impl Standing {
     ) -> Option<MarkedDown> {
         let failures = self.failures.fetch_add(1, Ordering::Relaxed).saturating_add(1);
         self.cause.store(code(cause), Ordering::Relaxed);
-        let until = (Moment::now() + policy.pause).nanos().clamp(1, OUT - 1);
+        let until = (Moment::now() + policy.pause).nanos().clamp(1, EXCLUDED - 1);
         if trial.is_some_and(|trial| self.replace(trial.0, until)) {
             return None;
         }
@@ -200,7 +200,7 @@ impl Standing {
         let counted = self.ratio.count(now, failure.is_some());
         let cause = failure?;
         let is_too_many = counted.all >= MIN_REQUESTS && share.is_exceeded_by(counted.failed, counted.all);
-        let until = (now + policy.pause).nanos().clamp(1, OUT - 1);
+        let until = (now + policy.pause).nanos().clamp(1, EXCLUDED - 1);
         if !is_too_many || !self.replace(UP, until) {
             return None;
         }
@@ -293,12 +293,14 @@ impl BackendStatus for Standing {
 }
 
 /// Offset in [`code`] of errno values that have no named cause.
-const ERRNO: u32 = 1_000;
+const ERRNO_OFFSET: u32 = 1_000;
 
 /// A cause as a number that fits into an atomic one. Zero is none.
 fn code(cause: Cause) -> u32 {
     match cause {
-        Cause::Socket(Socket::Errno(number)) => u32::try_from(number).unwrap_or(0).saturating_add(ERRNO),
+        Cause::Socket(Socket::Errno(number)) => {
+            u32::try_from(number).unwrap_or(0).saturating_add(ERRNO_OFFSET)
+        }
         known => {
             let place = Cause::all().position(|cause| cause == known);
             u32::try_from(place.expect("every other cause is in the list") + 1).unwrap_or(0)
@@ -307,7 +309,7 @@ fn code(cause: Cause) -> u32 {
 }
 
 fn cause(code: u32) -> Option<Cause> {
-    match code.checked_sub(ERRNO) {
+    match code.checked_sub(ERRNO_OFFSET) {
         Some(number) => Some(Cause::Socket(Socket::Errno(i32::try_from(number).unwrap_or(i32::MAX)))),
         None => Cause::all().nth(usize::try_from(code).ok()?.checked_sub(1)?),
     }

@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_behind_a_proxy_is_told_and_not_looked_up() {
+    fn a_name_behind_a_proxy_is_sent_and_not_resolved() {
         let known = [(
             ("proxy".to_owned(), 3128),
             vec!["10.0.0.2:3128".parse().unwrap(), "[::1]:3128".parse().unwrap()],

@@ -28,7 +28,7 @@ use handfast_process::trusted_path;
 use handfast_tls::apart::Holder;
 
 /// Events that may wait for the control thread; the thread that orders waits then.
-const EVENTS: usize = 64;
+const MAX_WAITING_EVENTS: usize = 64;
 /// Timeout for workers to install new challenges. A worker that hangs must not hold up orders: most answers come from other workers.
 const INSTALL_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -60,7 +60,7 @@ pub(crate) struct Ordering {
 impl Ordering {
     /// Orders nothing yet. `dns`: what sets records in DNS; `holder`: the key process, if private keys are not in this one.
     pub(crate) fn new(dns: Option<DnsCommand>, holder: Option<Arc<dyn Holder>>) -> Self {
-        let (sender, events) = channel(EVENTS);
+        let (sender, events) = channel(MAX_WAITING_EVENTS);
         Self { running: None, sender, events, dns, holder }
     }
 

@@ -149,7 +149,8 @@ fn limits(config: &Config, found: &mut Report) {
 /// Shares of the open files that this process may have.
 fn descriptors(config: &Config) -> Result<Descriptors, String> {
     let limit = raise_file_limit().map_err(|error| format!("raise the limit on open files: {error}"))?;
-    Descriptors::share_out(config, limit, checks::SLOTS, threads(config)).map_err(|error| error.to_string())
+    Descriptors::share_out(config, limit, checks::MAX_CONCURRENT_CHECKS, threads(config))
+        .map_err(|error| error.to_string())
 }
 
 /// The sentence about that; none where it is an error, which is reported as such.

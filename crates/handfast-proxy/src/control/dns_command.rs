@@ -15,7 +15,7 @@ use tokio::sync::oneshot;
 const TIMEOUT: Duration = Duration::from_secs(180);
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// Calls that may wait: one order runs at a time, and has one record.
-const WAITING: usize = 4;
+const MAX_WAITING_CALLS: usize = 4;
 
 /// The thread that starts the program.
 #[derive(Clone, Debug)]
@@ -30,7 +30,7 @@ struct Call {
 impl DnsCommand {
     /// Starts the thread, where the present one is: before the sandbox. **Errors**: the system has no thread left.
     pub(crate) fn start(program: PathBuf) -> io::Result<Self> {
-        let (calls, waiting) = sync_channel::<Call>(WAITING);
+        let (calls, waiting) = sync_channel::<Call>(MAX_WAITING_CALLS);
         let thread = std::thread::Builder::new().name("dns-command".into());
         thread.spawn(move || {
             for Call { arguments, reply } in waiting {

@@ -74,7 +74,7 @@ mod tests {
     use handfast_config::accounts::find_user;
 
     #[test]
-    fn who_wrote_it_wrong_is_told_apart_from_what_failed() {
+    fn wrong_input_is_distinguished_from_a_failure() {
         let unknown = find_user("nobdoy").expect_err("there is none");
         let wrong = Error::from(ProcessError::from(unknown));
         assert_eq!(wrong.to_string(), "process.user: there is no user nobdoy on this machine");

@@ -22,7 +22,7 @@ use tokio::time::timeout;
 use crate::state::GivenKeys;
 
 /// Events that may wait for the control thread; the task waits then.
-const EVENTS: usize = 64;
+const MAX_WAITING_EVENTS: usize = 64;
 /// Duration for which one machine alone may order a certificate. An attempt has ten minutes.
 const LEASE: Duration = Duration::from_secs(11 * 60);
 /// Time for the other machines to learn that this one leaves.
@@ -103,7 +103,7 @@ impl Fleet {
             self.forget_others();
         }
         self.report = Report::default();
-        let (sender, events) = channel(EVENTS);
+        let (sender, events) = channel(MAX_WAITING_EVENTS);
         match member(settings(&known, secret), sender) {
             Ok((requests, task)) => {
                 self.tasks.spawn(task);

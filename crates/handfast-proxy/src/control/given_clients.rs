@@ -17,7 +17,7 @@ use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::task::JoinSet;
 
 /// Clients that may wait for the control thread: each program sends one at a time.
-const WAITING: usize = 16;
+const MAX_WAITING_CLIENTS: usize = 16;
 /// Timeout for the last bytes to standard output when the process ends.
 const LAST_BYTES: Duration = Duration::from_secs(10);
 
@@ -39,7 +39,7 @@ impl GivenClients {
     ///
     /// **Errors**: those of making sockets and threads.
     pub(crate) fn of(config: &Config) -> io::Result<Self> {
-        let (sender, receiver) = channel(WAITING);
+        let (sender, receiver) = channel(MAX_WAITING_CLIENTS);
         let mut clients = Self { stdin: None, output: None, sender, receiver, programs: JoinSet::new() };
         let mut services = config.services.iter();
         if let Some(service) = services.find(|service| service.only_client == Some(OnlyClient::Stdin)) {

@@ -106,33 +106,33 @@ mod tests {
     #[test]
     fn memory_is_given_back_once_when_a_crowd_is_over() {
         let mut memory = Memory::new(None);
-        let looks = |memory: &mut Memory, ended: &[u64]| -> Vec<bool> {
+        let outcomes = |memory: &mut Memory, ended: &[u64]| -> Vec<bool> {
             ended.iter().map(|ended| memory.is_over(*ended)).collect()
         };
-        assert_eq!(looks(&mut memory, &[0, 999, 999]), [false; 3], "no crowd");
-        assert_eq!(looks(&mut memory, &[5_000, 9_000, 9_040, 9_040]), [false, false, true, false]);
+        assert_eq!(outcomes(&mut memory, &[0, 999, 999]), [false; 3], "no crowd");
+        assert_eq!(outcomes(&mut memory, &[5_000, 9_000, 9_040, 9_040]), [false, false, true, false]);
         // A load balancer's checks alone.
-        let checks: Vec<u64> = (1..=50).map(|look| 9_040 + look * 10).collect();
-        assert_eq!(looks(&mut memory, &checks), [false; 50]);
-        assert_eq!(looks(&mut memory, &[90_000, 90_010]), [false, true]);
+        let checks: Vec<u64> = (1..=50).map(|index| 9_040 + index * 10).collect();
+        assert_eq!(outcomes(&mut memory, &checks), [false; 50]);
+        assert_eq!(outcomes(&mut memory, &[90_000, 90_010]), [false, true]);
     }
 
     /// Takes the resident MiB and the number of ended connections at each look; returns true for looks at which it is time.
-    fn tries(looks: &[(u64, u64)]) -> Vec<bool> {
+    fn tries(samples: &[(u64, u64)]) -> Vec<bool> {
         let mut resident = Resident::new(Some(20 << 20));
-        looks.iter().map(|(mib, ended)| resident.is_worth_a_try(mib << 20, *ended)).collect()
+        samples.iter().map(|(mib, ended)| resident.is_worth_a_try(mib << 20, *ended)).collect()
     }
 
     #[test]
     fn memory_of_few_connections_is_given_back_when_they_have_ended() {
         // It grows, stays while they are open, stays when they have ended, and is given back.
-        let looks = [(20, 0), (250, 0), (250, 0), (250, 25), (40, 25), (40, 26)];
-        assert_eq!(tries(&looks), [false, false, false, true, false, false]);
+        let samples = [(20, 0), (250, 0), (250, 0), (250, 25), (40, 25), (40, 26)];
+        assert_eq!(tries(&samples), [false, false, false, true, false, false]);
         // It has come and gone before the first check.
         assert_eq!(tries(&[(250, 25), (250, 25)]), [false, true]);
         // A second crowd is given back as soon as the first one.
-        let looks = [(20, 0), (250, 0), (250, 25), (40, 25), (250, 25), (250, 50), (40, 50)];
-        assert_eq!(tries(&looks), [false, false, true, false, false, true, false]);
+        let samples = [(20, 0), (250, 0), (250, 25), (40, 25), (250, 25), (250, 50), (40, 50)];
+        assert_eq!(tries(&samples), [false, false, true, false, false, true, false]);
     }
 
     #[test]

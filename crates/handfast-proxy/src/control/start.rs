@@ -62,7 +62,7 @@ mod admin_address;
 const FIRST_NAMES: Duration = Duration::from_secs(2);
 /// Messages that may wait for the control thread: names send one for each answer (and wait when there is no room), the admin
 /// listener one for each request (which is answered "try again").
-const CHANNEL: usize = 256;
+const MAX_WAITING_MESSAGES: usize = 256;
 
 /// Runs the proxy until a signal or a request stops it. Problems are logged through `tracing`; `color` is for those of the
 /// configuration; `manager` is what a service manager passed, `take_over` where a running process is asked for its sockets.
@@ -146,7 +146,7 @@ impl Prepared {
         let user = ServiceUser::from(&config.process);
         user.resolve()?;
         let threads = threads(&config);
-        let descriptors = Descriptors::share_out(&config, limit, checks::SLOTS, threads)?;
+        let descriptors = Descriptors::share_out(&config, limit, checks::MAX_CONCURRENT_CHECKS, threads)?;
         descriptors.reserve();
         acme::prepare_keys(&config).map_err(|problem| Error::not_servable(&[problem]))?;
         let needs = certificate_needs(&config);
@@ -216,8 +216,9 @@ impl Prepared {
         let user = ServiceUser::from(&config.process);
         let admin = AdminAddress::bind(config, given.take_admin(config), &user)?;
         let path = config.process.upgrade_socket.as_deref();
-        let asked_at = self.taking.as_mut().zip(path).and_then(|(taking, path)| taking.take_upgrade(path));
-        let mut upgrades = Upgrades::bind(config, asked_at, admin.is_taken(), &user)?;
+        let upgrade_socket =
+            self.taking.as_mut().zip(path).and_then(|(taking, path)| taking.take_upgrade(path));
+        let mut upgrades = Upgrades::bind(config, upgrade_socket, admin.is_taken(), &user)?;
         let listeners = Listeners::new(admin.is_taken(), given);
         let plan = listeners.snapshot().plan(config, self.threads)?;
         user.take_over(&own_files(config))?;
@@ -280,7 +281,7 @@ impl Bound {
                 restarts: health.restarts(),
             });
         }
-        let (answer_sender, mut answers) = channel(CHANNEL);
+        let (answer_sender, mut answers) = channel(MAX_WAITING_MESSAGES);
         let mut names = Names::new(answer_sender);
         names.follow(&state.config);
         first_names(&mut names, &mut answers).await;
@@ -289,7 +290,7 @@ impl Bound {
             Workers::start(threads, descriptors.connections, &registry, &log, &state, &names.addresses());
         let workers = workers.map_err(Error::system("start a worker"))?;
         descriptors.log(threads);
-        let (request_sender, requests) = channel(CHANNEL);
+        let (request_sender, requests) = channel(MAX_WAITING_MESSAGES);
         let shared = Rc::new(AdminState::new(Arc::clone(&registry), request_sender, key_process));
         let program = Program {
             source: prepared.source,

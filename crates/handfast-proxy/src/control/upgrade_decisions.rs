@@ -6,7 +6,9 @@ use handfast_net::listen::Origin;
 use handfast_text::units::counted;
 
 use super::upgrade::giver::{Offered, UpgradeEvent, refuse};
-use super::upgrade::protocol::{Keys, Offer, PROTOCOL, Role, ServiceStandings, Socket, UpgradeReply, send};
+use super::upgrade::protocol::{
+    Keys, Offer, PROTOCOL_VERSION, Role, ServiceStandings, Socket, UpgradeReply, send,
+};
 use crate::control::program::Program;
 use crate::control::workers::Order;
 use crate::state::GivenKeys;
@@ -136,7 +138,7 @@ impl Program {
         });
         let (sockets, descriptors) = ours.chain(inherited).chain(admin).chain(self.upgrades.socket()).unzip();
         let offer = Offer {
-            protocol: PROTOCOL,
+            protocol: PROTOCOL_VERSION,
             version: env!("CARGO_PKG_VERSION").into(),
             process: std::process::id(),
             sockets,

@@ -18,7 +18,7 @@ const QUIET_PERIOD: Duration = Duration::from_millis(100);
 /// … and no longer than this, while changes keep coming. So soon is also the first look at files that have just been loaded.
 const MAX_CHANGE_DELAY: Duration = Duration::from_secs(1);
 /// Beyond this number of folders only the interval detects changes.
-const FOLDERS: usize = 1024;
+const MAX_FOLDERS: usize = 1024;
 
 /// A watch on folders. One for the life of the program: whatever else that does, the interval goes on.
 #[derive(Debug)]
@@ -98,7 +98,7 @@ fn notifier(folders: &[PathBuf]) -> io::Result<AsyncFd<OwnedFd>> {
         | WatchFlags::DELETE
         | WatchFlags::ATTRIB
         | WatchFlags::ONLYDIR;
-    for folder in folders.iter().take(FOLDERS) {
+    for folder in folders.iter().take(MAX_FOLDERS) {
         // One that is gone, or cannot be watched, is still checked in every interval.
         let _ = inotify::add_watch(&notifier, folder, changes);
     }
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn changes_that_keep_coming_do_not_postpone_a_look() {
+    fn changes_that_keep_coming_do_not_postpone_a_check() {
         on_the_control_thread(async {
             let mut watch = Watch::default();
             watch.follow(&[], INTERVAL);

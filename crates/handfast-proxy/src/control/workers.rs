@@ -44,7 +44,7 @@ const INSTALL_TIMEOUT: Duration = Duration::from_secs(10);
 /// Timeout for workers to end.
 const END_ALL_TIMEOUT: Duration = Duration::from_secs(2);
 /// Events that may wait for the control thread. Each worker sends one for each order, and orders are rare.
-const EVENTS: usize = 256;
+const MAX_WAITING_EVENTS: usize = 256;
 
 #[derive(Debug)]
 pub(crate) enum Order {
@@ -116,7 +116,7 @@ impl Workers {
     ) -> io::Result<Self> {
         start_verifier(state)?;
         open_caches(state)?;
-        let (sender, events) = channel(EVENTS);
+        let (sender, events) = channel(MAX_WAITING_EVENTS);
         let pool = Pool::new(max_connections, threads);
         let mut handles = Vec::new();
         for number in 0..threads {

@@ -27,7 +27,7 @@ use handfast_observe::metrics::{Limit, ServiceMetrics};
 use handfast_process::listeners::ListenerId;
 
 /// Most connections taken in one iteration: other tasks of this thread wait, and other threads accept too.
-const BATCH: usize = 16;
+const MAX_BATCH: usize = 16;
 /// The first and the longest pause when the kernel refuses.
 const RETRY_PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_millis(800));
 /// The same failure is logged again after this time, if it lasts.
@@ -36,7 +36,7 @@ const LOG_REPEAT_INTERVAL: Duration = Duration::from_secs(60);
 const FAILURE_QUIET_PERIOD: Duration = Duration::from_secs(1);
 /// For clients whose TCP handshake had begun when another process took over: a round trip, and a lost segment, which is sent again after a
 /// second.
-const IN_FLIGHT: Duration = Duration::from_secs(2);
+const IN_FLIGHT_TIMEOUT: Duration = Duration::from_secs(2);
 /// Batches that are taken from a queue which another process has by now: the kernel wakes it for clients that come meanwhile.
 const MAX_FINAL_BATCHES: usize = 64;
 /// Interval at which a listener that is to close checks if it may close.
@@ -54,7 +54,7 @@ pub(crate) async fn accept(mut listener: Listener, id: ListenerId, thread: Rc<Wo
         let Some(service) = service else { break };
         match take(&mut listener, &thread, &service, batch) {
             // There may be more, so the next batch is larger.
-            Taken::All => batch = (batch * 2).min(BATCH),
+            Taken::All => batch = (batch * 2).min(MAX_BATCH),
             Taken::Some(count) => batch = count.max(1),
             Taken::AtLimit(limit) => {
                 // Each client that leaves makes room for one, and then the limit is reached again: all that counts once.
@@ -191,7 +191,7 @@ async fn finish(listener: &mut Listener, thread: &Rc<WorkerContext>, id: &Listen
         // The kernel wakes one of all that accept from a socket. A client that it woke us for is ours; from now on it wakes the others.
         listener.pause();
         for _ in 0..MAX_FINAL_BATCHES {
-            if !matches!(take(listener, thread, &service, BATCH), Taken::All) {
+            if !matches!(take(listener, thread, &service, MAX_BATCH), Taken::All) {
                 break;
             }
         }
@@ -203,9 +203,9 @@ async fn finish(listener: &mut Listener, thread: &Rc<WorkerContext>, id: &Listen
     }
     let others = thread.successor().unwrap_or(0);
     if others > 0 && listener.give_way(others) {
-        let until = engine::now() + IN_FLIGHT;
+        let until = engine::now() + IN_FLIGHT_TIMEOUT;
         while thread.phase() == WorkerPhase::Draining && (engine::now() < until || !listener.may_close()) {
-            match take(listener, thread, &service, BATCH) {
+            match take(listener, thread, &service, MAX_BATCH) {
                 Taken::All => engine::yield_now().await,
                 Taken::Some(_) => drop(listener.ready(engine::now() + CLOSE_INTERVAL).await),
                 Taken::AtLimit(_) | Taken::Failed(..) => sleep(RETRY_PAUSES.0).await,
@@ -215,7 +215,7 @@ async fn finish(listener: &mut Listener, thread: &Rc<WorkerContext>, id: &Listen
         listener.give_way(others);
     }
     while thread.phase() != WorkerPhase::Ending
-        && matches!(take(listener, thread, &service, BATCH), Taken::All)
+        && matches!(take(listener, thread, &service, MAX_BATCH), Taken::All)
     {}
 }
 

@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn who_broke_tls_gets_the_alert_and_the_other_side_an_abort() {
+    fn the_side_that_broke_tls_gets_the_alert_and_the_other_side_an_abort() {
         assert_eq!(ways_of(Step::Relay, Side::Client, Cause::Tls), (Way::Alert, Way::Abort));
         assert_eq!(ways_of(Step::Relay, Side::Backend, Cause::Tls), (Way::Abort, Way::Alert));
         assert_eq!(ways_of(Step::Relay, Side::Local, Cause::Internal), (Way::Abort, Way::Abort));
@@ -180,7 +180,7 @@ mod tests {
 
     /// A client without TLS takes a FIN for a whole answer, unless its own protocol has a sign for that.
     #[test]
-    fn a_refusal_to_begin_tls_is_no_clean_end_for_who_was_told_nothing() {
+    fn a_refusal_to_begin_tls_is_no_clean_end_for_a_client_that_received_nothing() {
         let refused = CloseReason::new(Step::Connect, Side::Backend, Cause::StarttlsRefused);
         assert_eq!(ways(&refused, true, false, Moment::START), (Way::AtOnce, Way::Abort));
         assert_eq!(ways(&refused, true, true, Moment::START), (Way::Alert, Way::Abort));

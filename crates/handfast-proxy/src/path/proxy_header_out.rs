@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn tls_is_told_in_the_words_of_others() {
+    fn tls_is_described_in_the_words_of_others() {
         let (client, verify, values) = read(&agreed(), None, SentCertificate::Der);
         assert_eq!((client, verify), (Tls::USED, 1), "no certificate is not a good one");
         let texts: Vec<_> = values.iter().map(|(number, text)| (*number, text.as_slice())).collect();
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_certificate_is_told_as_far_as_was_asked() {
+    fn a_certificate_is_sent_as_far_as_was_configured() {
         let key = rcgen::KeyPair::generate().expect("a key");
         let mut parameters = rcgen::CertificateParams::new(Vec::new()).expect("parameters");
         parameters.distinguished_name.push(rcgen::DnType::CommonName, "Grüße");
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn the_scheme_is_told_where_the_key_decides_it() {
+    fn the_scheme_is_sent_where_the_key_decides_it() {
         let scheme_of = |kind, version| {
             scheme(&Agreed { version: Some(version), signature: Some(kind), ..Agreed::default() })
         };

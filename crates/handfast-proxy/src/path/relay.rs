@@ -26,7 +26,7 @@ use handfast_observe::cause::Cause;
 use handfast_observe::reason::{CloseReason, Side, Step};
 
 /// Rounds that one connection may go on before the others of its thread have their turn: 1 MiB of bulk.
-const ROUNDS: u32 = 16;
+const MAX_ROUNDS: u32 = 16;
 /// Limit for what a client sent before it was gone, while its backend takes nothing.
 const CLIENT_GONE_TIMEOUT: Duration = Duration::from_secs(1);
 /// Time for which tickets wait for the first data, to be sent with it.
@@ -167,7 +167,7 @@ impl Relay {
             let rounds = {
                 let mut parts = Parts::of(connection);
                 let mut rounds = 0;
-                while rounds < ROUNDS {
+                while rounds < MAX_ROUNDS {
                     match self.turn::<R>(&mut parts)? {
                         Progress::Blocked => break,
                         Progress::Moved => rounds += 1,
@@ -192,7 +192,7 @@ impl Relay {
                 }
                 rounds
             };
-            if rounds == ROUNDS {
+            if rounds == MAX_ROUNDS {
                 R::yield_now().await;
                 // It woke itself: if nothing moves then, that is no spurious wake.
                 woken = false;

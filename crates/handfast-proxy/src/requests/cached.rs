@@ -310,8 +310,8 @@ impl Cached<'_> {
         own.record.status = request.record.status;
         R::spawn(async move {
             connection.waker = waker::<R>();
-            let mut nobody = DiscardingClient::new(Vec::new(), true);
-            let mut fetch = Fetch::rest(&mut nobody, order, filler, hit);
+            let mut discarding = DiscardingClient::new(Vec::new(), true);
+            let mut fetch = Fetch::rest(&mut discarding, order, filler, hit);
             let mut exchange = Exchange::resume(&connection, &mut own, rest, R::now());
             match exchange.relay::<R>(&mut fetch).await {
                 Ok(()) => drop(exchange.finish::<R>(&mut fetch)),
@@ -334,8 +334,8 @@ impl Cached<'_> {
         let order = self.order(Some(stale));
         R::spawn(async move {
             connection.waker = waker::<R>();
-            let mut nobody = DiscardingClient::new(Vec::new(), true);
-            let mut fetch = Fetch::new(&mut nobody, order, Some(filler), true);
+            let mut discarding = DiscardingClient::new(Vec::new(), true);
+            let mut fetch = Fetch::new(&mut discarding, order, Some(filler), true);
             let _ = own_request::send::<R>(&connection, &mut own, &mut fetch).await;
         });
     }

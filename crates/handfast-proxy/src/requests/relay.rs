@@ -28,7 +28,7 @@ use crate::requests::decide::connection::HttpConnection;
 use crate::requests::decide::request::{Request, authenticates_connections};
 use crate::requests::head::content::{Io, Sink, Source};
 use crate::requests::head::copy::Tee;
-use crate::requests::head::fault::{Fault, INTERIM};
+use crate::requests::head::fault::{Fault, MAX_INTERIM_RESPONSES};
 use crate::requests::head::trailers::Filtered;
 use crate::requests::relay::auth_server::is_same_field;
 use crate::requests::relay::send_answer::wait;
@@ -38,7 +38,7 @@ use crate::worker::request_routes::SLOW_WINDOW;
 /// Time for which the content of a request with `Expect: 100-continue` waits for the backend's response (RFC 9110 §10.1.1).
 const CONTINUE: Duration = Duration::from_secs(1);
 /// Rounds that one exchange may go on before the others of its thread.
-pub(crate) const ROUNDS: u32 = 16;
+pub(crate) const MAX_ROUNDS: u32 = 16;
 /// Time that one exchange may go on before the others of its thread: content can come in many small pieces.
 const TURN: Duration = Duration::from_millis(2);
 
@@ -195,7 +195,7 @@ impl<'a, S: Socket + std::fmt::Debug + 'static> Exchange<'a, S> {
                 let mut began = Moment::NEVER;
                 let mut lent = self.connection.lend();
                 let mut io = lent.io(&self.connection.waker);
-                while rounds < ROUNDS {
+                while rounds < MAX_ROUNDS {
                     match self.turn(client, &mut io, R::turn())? {
                         RoundProgress::Moved => rounds += 1,
                         RoundProgress::Blocked => break,
@@ -205,7 +205,7 @@ impl<'a, S: Socket + std::fmt::Debug + 'static> Exchange<'a, S> {
                     let now = R::now();
                     began = began.min(now);
                     if now.since(began) >= TURN {
-                        rounds = ROUNDS;
+                        rounds = MAX_ROUNDS;
                     }
                 }
             }
@@ -213,7 +213,7 @@ impl<'a, S: Socket + std::fmt::Debug + 'static> Exchange<'a, S> {
                 self.progress = R::turn();
                 self.request.count_moved(client.moved());
             }
-            if rounds == ROUNDS {
+            if rounds == MAX_ROUNDS {
                 R::yield_now().await;
                 continue;
             }
@@ -276,7 +276,7 @@ impl<'a, S: Socket + std::fmt::Debug + 'static> Exchange<'a, S> {
             self.backend.put_end(&[], &[], &mut io.output())?;
         }
         let waits = self.content_waits.is_some_and(|until| now < until)
-            || (self.request.wants_upgrade && self.request.is_empty() && !self.is_stream_tunnel);
+            || (self.request.requests_upgrade && self.request.is_empty() && !self.is_stream_tunnel);
         let dropped = &*self.request.route.dropped_trailers;
         let drops = |field: &Field, text: &[u8]| {
             let mut names = dropped.iter().map(|name| name.as_bytes());
@@ -342,7 +342,7 @@ impl<'a, S: Socket + std::fmt::Debug + 'static> Exchange<'a, S> {
         // The backend wants the content, or has decided without it.
         self.content_waits = None;
         let (length, is_switch) = (head.length, head.status == 101);
-        if is_switch && !self.request.wants_upgrade {
+        if is_switch && !self.request.requests_upgrade {
             let reason = CloseReason::new(Step::Relay, Side::Backend, Cause::HttpResponse);
             let reason = reason.because("it changed the protocol without a request for that");
             return Err(Fault::of(reason));
@@ -360,7 +360,7 @@ impl<'a, S: Socket + std::fmt::Debug + 'static> Exchange<'a, S> {
         }
         let is_final = !head.is_interim();
         self.interim += u32::from(!is_final);
-        if self.interim > INTERIM {
+        if self.interim > MAX_INTERIM_RESPONSES {
             return Err(Fault::too_many_interim());
         }
         let mut framing = Framing::None;

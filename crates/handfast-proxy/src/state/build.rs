@@ -25,7 +25,7 @@ use handfast_config::model::{self, Config, Places};
 use handfast_process::privileges::ServiceUser;
 
 /// Seconds before the end of a certificate from which it is reported at each start, reload and check.
-const EXPIRES_SOON: i64 = 72 * 3_600;
+const EXPIRY_WARNING_SECONDS: i64 = 72 * 3_600;
 
 #[derive(Debug)]
 pub(crate) struct Built {
@@ -168,7 +168,7 @@ impl BuildContext<'_, '_> {
         for certificate in services.iter().flat_map(|service| service.store.certificates()) {
             let left = certificate.not_after().saturating_sub(now);
             let life = certificate.not_after().saturating_sub(certificate.not_before());
-            if left < 0 || left >= EXPIRES_SOON.min(life / 3) {
+            if left < 0 || left >= EXPIRY_WARNING_SECONDS.min(life / 3) {
                 continue;
             }
             self.report.warn(report::expires(certificate, left));

@@ -11,7 +11,7 @@ use handfast_tls::certificate::Certificate;
 use handfast_tls::load::{FileProblem, ProblemKind};
 use handfast_tls::{Finding, Severity};
 
-const NAMES: usize = 3;
+const MAX_LISTED_NAMES: usize = 3;
 
 #[derive(Debug, Default)]
 pub(crate) struct Report {
@@ -110,8 +110,8 @@ pub(super) fn expires(certificate: &Certificate, left: i64) -> String {
 
 fn names(certificate: &Certificate) -> String {
     let names = certificate.dns_names();
-    let shown: Vec<&str> = names.iter().take(NAMES).map(AsRef::as_ref).collect();
-    match (shown.as_slice(), names.len().saturating_sub(NAMES)) {
+    let shown: Vec<&str> = names.iter().take(MAX_LISTED_NAMES).map(AsRef::as_ref).collect();
+    match (shown.as_slice(), names.len().saturating_sub(MAX_LISTED_NAMES)) {
         ([], _) => certificate.subject().to_owned(),
         (shown, 0) => shown.join(", "),
         (shown, more) => format!("{} and {more} more", shown.join(", ")),

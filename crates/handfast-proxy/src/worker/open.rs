@@ -14,7 +14,7 @@ use handfast_observe::request_record::{
 };
 
 /// Entries that are looked at before other tasks of the thread continue.
-const BATCH: usize = 1_000;
+const MAX_BATCH: usize = 1_000;
 /// Entries for which a list keeps its memory: single connections, one after the other, must not allocate it each time.
 const MIN_CAPACITY: usize = 64;
 
@@ -132,7 +132,7 @@ impl<T> List<T> {
     /// The entries at these places that are not gone; `None`: there are no further places.
     fn some(&self, from: usize) -> Option<Vec<Rc<T>>> {
         let entries = self.entries.get(from..).filter(|entries| !entries.is_empty())?;
-        Some(entries.iter().take(BATCH).filter_map(Weak::upgrade).collect())
+        Some(entries.iter().take(MAX_BATCH).filter_map(Weak::upgrade).collect())
     }
 }
 
@@ -181,7 +181,7 @@ impl OpenList {
                     ..open::OpenClient::default()
                 });
             }
-            from += BATCH;
+            from += MAX_BATCH;
             engine::yield_now().await;
         }
         let mut from = 0;
@@ -198,7 +198,7 @@ impl OpenList {
                     oldest_seconds: now.since(connection.accepted).as_secs_f64(),
                 });
             }
-            from += BATCH;
+            from += MAX_BATCH;
             engine::yield_now().await;
         }
         collector.finish()

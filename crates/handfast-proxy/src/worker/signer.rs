@@ -33,7 +33,7 @@ use handfast_process::sandbox;
 /// The lowest priority of an ordinary thread (setpriority(2)), for where a sandbox around this process refuses `SCHED_IDLE`.
 const LOWEST_NICE: i32 = 19;
 /// Room for a usual first flight: a chain of two or three certificates.
-const FLIGHT: usize = 4096;
+const FLIGHT_BYTES: usize = 4096;
 /// The worker is woken for this number of answers at once: each time it is woken it takes the processor away from the signer, and back.
 const ANSWER_BATCH: usize = 8;
 /// No answer waits longer for those that follow it.
@@ -55,7 +55,7 @@ pub(crate) struct ServerFlight {
 impl Work {
     /// Computes the answer, here.
     pub(crate) fn answer(mut self) -> ServerFlight {
-        let (mut plaintext, mut replies) = (Buffer::default(), Buffer::with_capacity(FLIGHT));
+        let (mut plaintext, mut replies) = (Buffer::default(), Buffer::with_capacity(FLIGHT_BYTES));
         let received = self.session.receive(&mut self.hello, &mut plaintext, &mut replies);
         ServerFlight { session: self.session, received, plaintext, replies }
     }

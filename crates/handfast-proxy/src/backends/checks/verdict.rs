@@ -7,7 +7,7 @@ use std::ops::RangeInclusive;
 pub(super) type Judged = Option<Result<(), Wrong>>;
 
 /// Bytes of an answer that are shown.
-const SHOWN: usize = 60;
+const MAX_SHOWN_BYTES: usize = 60;
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Wrong {
@@ -43,7 +43,7 @@ impl fmt::Display for Wrong {
 
 /// The beginning of what came, as it can be shown and logged.
 fn beginning(answer: &[u8]) -> String {
-    answer[..answer.len().min(SHOWN)].escape_ascii().to_string()
+    answer[..answer.len().min(MAX_SHOWN_BYTES)].escape_ascii().to_string()
 }
 
 /// The request of a check over HTTP (RFC 9112 §3).
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_http_is_told_at_its_first_wrong_byte() {
+    fn what_is_not_http_is_detected_at_its_first_wrong_byte() {
         for other in [
             &b"SSH-2.0-OpenSSH\r\n"[..],
             b"H",
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_names_its_host_and_asks_to_close() {
+    fn a_request_names_its_host_and_requests_a_close() {
         let request = request("/health", "db.example:80");
         assert!(request.starts_with("GET /health HTTP/1.1\r\nHost: db.example:80\r\n"), "{request}");
         assert!(request.ends_with("Connection: close\r\n\r\n"), "{request}");

@@ -18,7 +18,7 @@ use crate::backends::opening::reason;
 /// A backend that has not answered for this duration fails, even when it is the client that does not wait any longer: the
 /// kernel has repeated its SYN by then (RFC 6298 §2.1). Otherwise clients with a shorter timeout than `limits.connect` would never find
 /// out that a backend is down.
-const UNANSWERED: Duration = Duration::from_secs(1);
+const SYN_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Event that may end an attempt early. For a client's connection: the client has left, or the program ends.
 pub(crate) trait Cancellation {
@@ -106,7 +106,7 @@ pub(crate) struct AttemptTime {
 impl AttemptTime {
     /// Returns true if the backend had enough time to answer, so that its silence counts as a failure.
     pub(crate) fn was_enough<R: Runtime>(&self) -> bool {
-        R::now().since(self.begun) >= UNANSWERED
+        R::now().since(self.begun) >= SYN_TIMEOUT
     }
 }
 

@@ -15,7 +15,7 @@ use std::time::{Duration, SystemTime};
 use handfast_net::clock::Moment;
 use handfast_text::units::counted;
 
-use super::{OUT, Standing, UP};
+use super::{EXCLUDED, Standing, UP};
 use handfast_observe::metrics::{CheckSnapshot, Histogram};
 use handfast_observe::operator_state::OperatorState;
 
@@ -62,12 +62,12 @@ impl Standing {
         let is_out = exclusion.requested.is_some_and(|(requested, _)| requested != OperatorState::Up)
             || exclusion.checked.as_ref().is_some_and(|checked| !checked.report.up);
         if is_out {
-            self.state.store(OUT, Ordering::Relaxed);
-        } else if self.state.load(Ordering::Relaxed) == OUT {
+            self.state.store(EXCLUDED, Ordering::Relaxed);
+        } else if self.state.load(Ordering::Relaxed) == EXCLUDED {
             self.failures.store(0, Ordering::Relaxed);
             self.came_up.store(Moment::now().nanos().max(1), Ordering::Relaxed);
             // Only here is it taken back, under the lock.
-            self.replace(OUT, UP);
+            self.replace(EXCLUDED, UP);
         }
         outcome
     }

@@ -68,7 +68,7 @@ fn one_that_never_passed_is_out_with_its_first_failure() {
 
 /// Once for each change, in words for an operator at night.
 #[test]
-fn what_checks_find_is_said_when_it_changes() {
+fn results_of_checks_are_logged_when_they_change() {
     let standings = Standings::new("web");
     let standing = standings.of("10.0.0.7:80");
     let is = |begin: &str, rest: &str, action: &dyn Fn()| {
@@ -133,7 +133,7 @@ fn an_operators_word_counts_whatever_checks_find() {
 }
 
 #[test]
-fn a_word_about_a_name_counts_for_what_it_stands_for_now_and_later() {
+fn a_request_for_a_name_applies_to_its_addresses_now_and_later() {
     let standings = Standings::new("web");
     let [one, two] = ["db.example=10.0.0.1:80", "db.example=10.0.0.2:80"].map(|name| standings.of(name));
     let other = standings.of("db.example=10.0.0.1:81");

@@ -41,7 +41,7 @@ fn failures_of_all_threads_count_together() {
 }
 
 #[test]
-fn a_success_in_between_begins_anew() {
+fn a_success_in_between_starts_the_count_again() {
     let standing = Standings::new("web").of("10.0.0.7:80");
     for _ in 0..10 {
         (0..2).for_each(|_| drop(standing.failed(REFUSED, None, FAILURE_POLICY)));
@@ -115,7 +115,7 @@ fn a_cause_survives_as_a_number() {
 }
 
 #[test]
-fn what_nobody_uses_is_forgotten() {
+fn unused_standings_are_forgotten() {
     let standings = Standings::new("web");
     let kept = down_at(&standings, "10.0.0.7:80");
     drop(down_at(&standings, "10.0.0.8:80"));
@@ -133,7 +133,7 @@ fn what_nobody_uses_is_forgotten() {
 }
 
 #[test]
-fn whoever_marks_a_backend_down_says_how_often_it_failed_and_why() {
+fn a_backend_marked_down_is_logged_with_failures_and_reason() {
     for (failures, counted) in [(1, "1 failure:"), (3, "3 failures in a row:")] {
         let standing = Standings::new("web").of("10.0.0.7:80");
         let policy = FailurePolicy { failures, pause: Duration::from_secs(7) };
@@ -148,7 +148,7 @@ fn whoever_marks_a_backend_down_says_how_often_it_failed_and_why() {
 }
 
 #[test]
-fn an_outage_tells_since_when_and_for_how_long() {
+fn an_outage_is_logged_with_its_start_and_duration() {
     let before = SystemTime::now();
     let outage = down(FAILURE_POLICY).outage().expect("it is down");
     // Kept in milliseconds.

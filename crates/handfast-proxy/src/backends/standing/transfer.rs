@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 use handfast_net::clock::Moment;
 use serde::{Deserialize, Serialize};
 
-use super::{Availability, OUT, Standing, UP, code};
+use super::{Availability, EXCLUDED, Standing, UP, code};
 use handfast_observe::cause::Cause;
 
 /// A backend that is not up, and why; what an operator has requested is separate.
@@ -58,7 +58,7 @@ impl Standing {
                 self.down_since.store(transferred.since, Ordering::Relaxed);
                 // A day at most: no configuration has a longer pause.
                 let pause = Duration::from_millis(pause).min(Duration::from_secs(86_400));
-                self.replace(UP, (Moment::now() + pause).nanos().clamp(1, OUT - 1));
+                self.replace(UP, (Moment::now() + pause).nanos().clamp(1, EXCLUDED - 1));
             }
         }
     }

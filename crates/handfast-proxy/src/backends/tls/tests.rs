@@ -71,7 +71,7 @@ fn both_sides_of_a_connection_speak_the_same_protocol() {
 }
 
 #[test]
-fn a_backend_is_asked_for_by_its_name_and_for_the_clients_protocol() {
+fn a_backend_is_dialled_by_its_name_with_the_clients_protocol() {
     let (_folder, dialler, endpoints) =
         dialler("\"127.0.0.1:1\"", ", alpn = \"client\", name = \"inner.example\"");
     let with = hello(&dialler, &endpoints[0], Some("imap"));

@@ -83,7 +83,7 @@ fn an_address_of_another_machine_is_an_error_and_one_in_use_a_warning() {
 
 /// A connection takes any free port, also one that a service is to have, and the kernel keeps it for a minute.
 #[test]
-fn a_port_that_ended_connections_hold_is_told_apart_from_one_with_a_listener() {
+fn a_port_that_ended_connections_hold_is_distinguished_from_one_with_a_listener() {
     let folder = tempfile::tempdir().expect("a folder");
     let server = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
     let client = std::net::TcpStream::connect_timeout(

@@ -181,7 +181,7 @@ fn on_the_control_thread(test: impl Future<Output = ()>) {
 }
 
 #[test]
-fn what_is_asked_for_while_one_runs_becomes_one_more() {
+fn requests_during_a_reload_become_one_more() {
     on_the_control_thread(async {
         let served = Served::new();
         let present = || served.present.clone();
@@ -226,7 +226,7 @@ async fn check_outcome(reloads: &mut Reloads, served: &Served) -> Outcome {
 }
 
 #[test]
-fn a_look_finds_what_changed_at_whatever_time_it_did() {
+fn a_check_of_files_finds_changes_of_any_time() {
     on_the_control_thread(async {
         let mut served = Served::new();
         let mut reloads = Reloads::default();

@@ -78,7 +78,7 @@ fn each_stage_does_its_own_part_and_dropping_it_undoes_that() {
 }
 
 #[test]
-fn what_is_wrong_is_refused_in_the_stage_that_can_know_it() {
+fn an_error_is_refused_in_the_first_stage_that_can_detect_it() {
     on_the_control_thread(async {
         let scene = Scene::new();
         let source =
@@ -97,7 +97,7 @@ fn what_is_wrong_is_refused_in_the_stage_that_can_know_it() {
 }
 
 #[test]
-fn a_reload_is_installed_or_refused_and_whoever_asked_is_told() {
+fn a_reload_is_installed_or_refused_and_its_requester_gets_the_result() {
     on_the_control_thread(async {
         let scene = Scene::new();
         let serving =

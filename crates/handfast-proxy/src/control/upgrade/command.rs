@@ -28,9 +28,9 @@ use handfast_process::trusted_path::{self, Untrusted};
 
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// Time that the running process has to report the reason after the new process has ended.
-const REASON: Duration = Duration::from_secs(1);
+const REASON_TIMEOUT: Duration = Duration::from_secs(1);
 /// Characters of a text of the running process that are shown.
-const TEXT: usize = 4096;
+const MAX_SHOWN_CHARACTERS: usize = 4096;
 
 /// File systems whose files are interfaces of the kernel (magic.h): proc, sysfs, cgroup, cgroup2, debugfs, tracefs, securityfs,
 /// selinux, configfs, binfmt_misc, efivarfs, bpf. Content that root writes there has another meaning than that of others.
@@ -94,9 +94,9 @@ pub fn upgrade(
         Some(socket) => Plan { socket, configuration: None },
         None => Plan::of(source)?,
     };
-    let nobody = |error| UpgradeFailure::NoProcess(plan.socket.clone(), error);
-    let program = program.map(std::path::absolute).transpose().map_err(nobody)?;
-    let stream = UnixStream::connect(&plan.socket).map_err(nobody)?;
+    let no_process = |error| UpgradeFailure::NoProcess(plan.socket.clone(), error);
+    let program = program.map(std::path::absolute).transpose().map_err(no_process)?;
+    let stream = UnixStream::connect(&plan.socket).map_err(no_process)?;
     let lost = |error: io::Error| UpgradeFailure::Unanswered(describe(&error));
     set_timeout(&stream, READY_TIMEOUT + MESSAGE_TIMEOUT).map_err(lost)?;
     send(&stream, &Opening::new(UpgradeRequest::Start { program: program.clone() })).map_err(lost)?;
@@ -211,7 +211,7 @@ fn shown(text: &str) -> String {
         _ if character.is_control() => char::REPLACEMENT_CHARACTER,
         _ => character,
     };
-    text.chars().take(TEXT).map(plain).collect()
+    text.chars().take(MAX_SHOWN_CHARACTERS).map(plain).collect()
 }
 
 struct UpgradeEvent {
@@ -259,7 +259,7 @@ impl ReplyReader {
             let ended = child.as_mut().map(Child::try_wait).transpose()?.flatten();
             if let Some(status) = ended {
                 // The running one may have an answer with the reason, and is given a moment to send it.
-                return self.replies.recv_timeout(REASON).unwrap_or_else(|_| {
+                return self.replies.recv_timeout(REASON_TIMEOUT).unwrap_or_else(|_| {
                     let why = format!("the new process ended before it served, with {status}; see its log");
                     Ok(UpgradeEvent { answer: UpgradeReply::Refused { why }, outputs: Vec::new() })
                 });
@@ -292,6 +292,6 @@ mod tests {
     #[test]
     fn what_a_terminal_would_obey_is_not_shown() {
         assert_eq!(shown("\u{1b}]0;x\u{7}é\nb\u{9b}"), "\u{fffd}]0;x\u{fffd}é\nb\u{fffd}");
-        assert_eq!(shown(&"x".repeat(1 << 20)).len(), TEXT);
+        assert_eq!(shown(&"x".repeat(1 << 20)).len(), MAX_SHOWN_CHARACTERS);
     }
 }

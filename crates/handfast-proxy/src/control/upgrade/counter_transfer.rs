@@ -21,11 +21,11 @@ const SEND_INTERVAL: Duration = Duration::from_secs(1);
 /// … or less often: computing them takes at most this fraction (1/20) of a thread's time.
 const SHARE: u32 = 20;
 /// … or less often, by at most this number of doublings, after sending failed.
-const DOUBLINGS: u32 = 6;
+const MAX_DOUBLINGS: u32 = 6;
 /// Bytes of one message; in JSON they are some more.
-const BATCH: usize = 4 << 20;
+const MAX_MESSAGE_BYTES: usize = 4 << 20;
 /// Bytes of one update, whatever the number of its messages: 10,000 services in ten processes are far below.
-const WHOLE: usize = 256 << 20;
+const MAX_UPDATE_BYTES: usize = 256 << 20;
 
 /// At the head of a message, before the name of the process: whether others follow that belong to the same update.
 const HEADS: [&str; 2] = ["last ", "more "];
@@ -98,7 +98,7 @@ fn send_until_end(mut to: Listener, registry: &Registry, ends: &Receiver<()>) {
         if is_last {
             return;
         }
-        let pause = SEND_INTERVAL.max(begun.elapsed() * SHARE) * (1 << DOUBLINGS.min(in_vain));
+        let pause = SEND_INTERVAL.max(begun.elapsed() * SHARE) * (1 << MAX_DOUBLINGS.min(in_vain));
         is_last = ends.recv_timeout(pause) != Err(RecvTimeoutError::Timeout);
     }
 }
@@ -107,7 +107,7 @@ fn send_whole(to: &UnixStream, processes: &[ProcessCounts]) -> io::Result<()> {
     for (at, (process, counts)) in processes.iter().enumerate() {
         let mut left = counts.as_str();
         loop {
-            let (part, rest) = left.split_at(left.floor_char_boundary(BATCH));
+            let (part, rest) = left.split_at(left.floor_char_boundary(MAX_MESSAGE_BYTES));
             let more = !rest.is_empty() || at + 1 < processes.len();
             send(to, &format!("{}{process}\n{part}", HEADS[usize::from(more)]))?;
             left = rest;
@@ -121,7 +121,7 @@ fn send_whole(to: &UnixStream, processes: &[ProcessCounts]) -> io::Result<()> {
 
 fn receive_whole(from: &UnixStream) -> io::Result<Vec<ProcessCounts>> {
     let mut whole: Vec<ProcessCounts> = Vec::new();
-    let mut room = WHOLE;
+    let mut room = MAX_UPDATE_BYTES;
     loop {
         let message: String = receive(from)?;
         room = room.checked_sub(message.len().max(1)).ok_or(io::ErrorKind::FileTooLarge)?;
@@ -177,12 +177,12 @@ impl CounterReceiver {
     fn go_on(self, place: impl Send + 'static) -> io::Result<()> {
         // It sends when there is something to send.
         self.from.set_read_timeout(None)?;
-        let hear = move || {
+        let receive_all = move || {
             while self.next().is_ok() {}
             self.registry.process_ended(self.number);
             drop(place);
         };
-        in_thread("counts", hear).map(drop)
+        in_thread("counts", receive_all).map(drop)
     }
 }
 
@@ -193,10 +193,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_told_in_parts_arrives_whole() {
+    fn counters_sent_in_parts_arrive_whole() {
         let (to, from) = UnixStream::pair().expect("there are descriptors");
-        let counts = "1\tservice\twéb\taccepted\n".repeat(BATCH / 10);
-        assert!(counts.len() > 2 * BATCH);
+        let counts = "1\tservice\twéb\taccepted\n".repeat(MAX_MESSAGE_BYTES / 10);
+        assert!(counts.len() > 2 * MAX_MESSAGE_BYTES);
         let original: Vec<ProcessCounts> = vec![
             ("second".into(), counts.clone()),
             ("silent".into(), String::new()),
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_numbers_are_told_at_the_end() {
+    fn the_last_numbers_are_sent_at_the_end() {
         let (to, from) = UnixStream::pair().expect("there are descriptors");
         let (before, now) = (Registry::new(), Registry::new());
         let telling =
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_serves_by_then_is_told() {
+    fn the_process_that_serves_by_then_receives_the_counters() {
         let (to, from) = UnixStream::pair().expect("there are descriptors");
         let folder = tempfile::tempdir().expect("there is room");
         let path = folder.path().join("upgrade.sock");

@@ -21,8 +21,8 @@ use tokio::time::{Instant, sleep_until};
 
 use super::counter_transfer::{CounterSender, receive_counters};
 use super::protocol::{
-    MESSAGE_TIMEOUT, Offer, Opening, PROTOCOL, READY_TIMEOUT, Role, Socket, TakerMessage, UpgradeReply,
-    UpgradeRequest, check_peer, describe, receive, send, set_timeout,
+    MESSAGE_TIMEOUT, Offer, Opening, PROTOCOL_VERSION, READY_TIMEOUT, Role, Socket, TakerMessage,
+    UpgradeReply, UpgradeRequest, check_peer, describe, receive, send, set_timeout,
 };
 use super::successor::{Launcher, arguments, in_thread, launch, own_program, watch};
 use crate::control::error::Error;
@@ -33,8 +33,8 @@ use handfast_process::error::Error as ProcessError;
 use handfast_process::privileges::ServiceUser;
 use handfast_process::service_manager::Notifier;
 
-const CONVERSATIONS: usize = 4;
-const WAITING_EVENTS: usize = 16;
+const MAX_CONVERSATIONS: usize = 4;
+const MAX_WAITING_EVENTS: usize = 16;
 const ACCEPT_PAUSE: Duration = Duration::from_secs(1);
 const FILE_CHECK_INTERVAL: Duration = Duration::from_secs(5);
 /// Earlier processes that may report their counters at once: as many as drain after upgrades that follow each other closely.
@@ -84,7 +84,7 @@ pub(crate) struct Upgrades {
     event_sender: Sender<UpgradeEvent>,
     conversations: Arc<Semaphore>,
     counter_senders: Arc<Semaphore>,
-    look_at: Instant,
+    file_check_at: Instant,
     /// The last problem with it, which is logged once.
     logged: Option<io::ErrorKind>,
     under_way: Option<UnderWay>,
@@ -130,14 +130,14 @@ impl Upgrades {
             move |source| Error::from(ProcessError::Listen { address, owner: "upgrade".into(), source })
         };
         let socket_at = path.map(|path| UpgradeSocket::bind(path, given, beside, user).map_err(failed(path)));
-        let (event_sender, events) = channel(WAITING_EVENTS);
+        let (event_sender, events) = channel(MAX_WAITING_EVENTS);
         Ok(Self {
             socket_at: socket_at.transpose()?,
             events,
             event_sender,
-            conversations: Arc::new(Semaphore::new(CONVERSATIONS)),
+            conversations: Arc::new(Semaphore::new(MAX_CONVERSATIONS)),
             counter_senders: Arc::new(Semaphore::new(COUNTER_SENDERS)),
-            look_at: Instant::now() + FILE_CHECK_INTERVAL,
+            file_check_at: Instant::now() + FILE_CHECK_INTERVAL,
             logged: None,
             under_way: None,
             attempts: 0,
@@ -169,14 +169,14 @@ impl Upgrades {
                         tokio::time::sleep(ACCEPT_PAUSE).await;
                     }
                 },
-                () = sleep_until(self.look_at), if self.socket_at.is_some() => self.restore_socket_file(),
+                () = sleep_until(self.file_check_at), if self.socket_at.is_some() => self.restore_socket_file(),
             }
         }
     }
 
     /// Makes the socket again where its file was removed, or left behind by a process that was killed.
     fn restore_socket_file(&mut self) {
-        self.look_at = Instant::now() + FILE_CHECK_INTERVAL;
+        self.file_check_at = Instant::now() + FILE_CHECK_INTERVAL;
         let Some(socket_at) = &self.socket_at else { return };
         let (path, address) = (socket_at.path.clone(), Address::Unix(socket_at.path.clone()));
         if self.is_under_way() || FileId::of_address(&address) == socket_at.file {
@@ -393,8 +393,8 @@ fn open(stream: UnixStream, events: &Sender<UpgradeEvent>) {
         Ok(opening) => opening,
         Err(error) => return tracing::warn!("upgrade socket: {}", describe(&error)),
     };
-    if opening.protocol != PROTOCOL {
-        let why = format!("protocol {} is spoken there, expected {PROTOCOL}", opening.protocol);
+    if opening.protocol != PROTOCOL_VERSION {
+        let why = format!("protocol {} is spoken there, expected {PROTOCOL_VERSION}", opening.protocol);
         return refuse(&stream, &why);
     }
     let event = match opening.ask {

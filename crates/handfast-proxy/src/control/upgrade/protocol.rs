@@ -17,9 +17,9 @@ use serde::{Deserialize, Serialize};
 use handfast_config::model::Address;
 use handfast_fleet::Tag;
 
-pub(crate) const PROTOCOL: u32 = 1;
+pub(crate) const PROTOCOL_VERSION: u32 = 1;
 /// Bytes of a message: ten thousand services with their keys and standings are far below.
-const MESSAGE: u32 = 16 << 20;
+const MAX_MESSAGE_BYTES: u32 = 16 << 20;
 pub(crate) const MESSAGE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Timeout until a new process serves: it reads its configuration and all certificates.
 pub(crate) const READY_TIMEOUT: Duration = Duration::from_secs(60);
@@ -36,7 +36,7 @@ pub(crate) struct Opening {
 impl Opening {
     pub(crate) fn new(ask: UpgradeRequest) -> Self {
         let version = env!("CARGO_PKG_VERSION").into();
-        Self { protocol: PROTOCOL, version, process: std::process::id(), ask }
+        Self { protocol: PROTOCOL_VERSION, version, process: std::process::id(), ask }
     }
 }
 
@@ -190,7 +190,7 @@ pub(crate) fn set_timeout(stream: &UnixStream, timeout: Duration) -> io::Result<
 /// Sends a message.
 pub(crate) fn send(mut stream: &UnixStream, message: &impl Serialize) -> io::Result<()> {
     let text = serde_json::to_vec(message)?;
-    let length = u32::try_from(text.len()).ok().filter(|length| *length <= MESSAGE);
+    let length = u32::try_from(text.len()).ok().filter(|length| *length <= MAX_MESSAGE_BYTES);
     let length = length.ok_or_else(|| odd("the message is too long"))?;
     stream.write_all(&length.to_be_bytes())?;
     stream.write_all(&text)
@@ -201,7 +201,7 @@ pub(crate) fn receive<M: DeserializeOwned>(mut stream: &UnixStream) -> io::Resul
     let mut length = [0; 4];
     stream.read_exact(&mut length)?;
     let length = u32::from_be_bytes(length);
-    if length > MESSAGE {
+    if length > MAX_MESSAGE_BYTES {
         return Err(odd("the message is too long"));
     }
     let mut text = Vec::new();

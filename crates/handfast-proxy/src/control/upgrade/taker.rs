@@ -10,8 +10,8 @@ use handfast_net::listen::{GivenSocket, Origin};
 
 use super::counter_transfer;
 use super::protocol::{
-    Keys, MESSAGE_TIMEOUT, Offer, Opening, PROTOCOL, Role, TakerMessage, UpgradeReply, UpgradeRequest,
-    describe, receive, send, set_timeout,
+    Keys, MESSAGE_TIMEOUT, Offer, Opening, PROTOCOL_VERSION, Role, TakerMessage, UpgradeReply,
+    UpgradeRequest, describe, receive, send, set_timeout,
 };
 use crate::backends::standing::Standing;
 use crate::control::error::Error;
@@ -67,9 +67,12 @@ impl Taking {
         };
         let (stream, answer) = talk().map_err(|error| failed(describe(&error)))?;
         let offer = match answer {
-            UpgradeReply::Offer(offer) if offer.protocol == PROTOCOL => offer,
+            UpgradeReply::Offer(offer) if offer.protocol == PROTOCOL_VERSION => offer,
             UpgradeReply::Offer(offer) => {
-                return Err(failed(format!("it speaks protocol {}, expected {PROTOCOL}", offer.protocol)));
+                return Err(failed(format!(
+                    "it speaks protocol {}, expected {PROTOCOL_VERSION}",
+                    offer.protocol
+                )));
             }
             UpgradeReply::Refused { why } => return Err(failed(why)),
             UpgradeReply::Go | UpgradeReply::Done { .. } | UpgradeReply::Launch {} => {

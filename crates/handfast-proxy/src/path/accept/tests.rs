@@ -128,14 +128,14 @@ fn ended(client: &mut TcpStream) -> Option<ErrorKind> {
 }
 
 #[test]
-fn everybody_who_waits_is_taken_and_whoever_comes_later() {
+fn every_waiting_client_is_accepted_and_those_that_come_later() {
     on_engine(|| async {
         let door = Door::new(1_000, "");
-        let _early = door.clients(3 * BATCH);
+        let _early = door.clients(3 * MAX_BATCH);
         let door = door.opened();
-        door.until("all that waited", |door| door.thread.connections() == 3 * BATCH).await;
+        door.until("all that waited", |door| door.thread.connections() == 3 * MAX_BATCH).await;
         let _late = door.clients(3);
-        door.until("who comes later", |door| door.service().accepted == 3 * BATCH as u64 + 3).await;
+        door.until("who comes later", |door| door.service().accepted == 3 * MAX_BATCH as u64 + 3).await;
         assert!(door.thread.accepts(), "it goes on");
     });
 }
@@ -177,22 +177,22 @@ fn a_permit_that_another_thread_gives_back_lets_a_client_in() {
 }
 
 #[test]
-fn a_listener_that_closes_takes_everybody_who_waits_in_its_queue() {
+fn a_listener_that_closes_accepts_every_client_in_its_queue() {
     on_engine(|| async {
         let door = Door::new(1_000, "").opened();
         door.until("it accepts", |door| door.thread.accepts()).await;
-        let _clients = door.clients(3 * BATCH);
+        let _clients = door.clients(3 * MAX_BATCH);
         // The acceptor runs after this task: it finds the phase changed and its queue full.
         door.thread.enter(WorkerPhase::Draining);
         door.until("it closes", |door| !door.thread.accepts()).await;
-        assert_eq!(door.service().accepted, 3 * BATCH as u64);
+        assert_eq!(door.service().accepted, 3 * MAX_BATCH as u64);
         let refused = TcpStream::connect_timeout(&(Ipv4Addr::LOCALHOST, door.port).into(), TEST_TIMEOUT);
         assert_eq!(refused.expect_err("it is closed").kind(), ErrorKind::ConnectionRefused);
     });
 }
 
 #[test]
-fn a_program_that_ends_takes_nobody_any_more() {
+fn a_program_that_ends_accepts_no_client_any_more() {
     on_engine(|| async {
         let door = Door::new(1_000, "").opened();
         door.until("it accepts", |door| door.thread.accepts()).await;
@@ -218,7 +218,7 @@ fn a_listener_that_a_reload_takes_away_serves_those_in_its_queue_by_what_is_left
 }
 
 #[test]
-fn while_it_gives_way_it_takes_who_had_begun_to_connect() {
+fn while_it_gives_way_it_accepts_clients_that_had_begun_to_connect() {
     on_engine(|| async {
         let door = Door::new(1_000, "").opened();
         door.until("it accepts", |door| door.thread.accepts()).await;
@@ -230,12 +230,15 @@ fn while_it_gives_way_it_takes_who_had_begun_to_connect() {
         let _client = door.client();
         door.until("it is in", |door| door.thread.connections() == 1).await;
         door.until("it closes", |door| !door.thread.accepts()).await;
-        assert!(Moment::now().since(begun) >= IN_FLIGHT, "a segment that was lost comes a second later");
+        assert!(
+            Moment::now().since(begun) >= IN_FLIGHT_TIMEOUT,
+            "a segment that was lost comes a second later"
+        );
     });
 }
 
 #[test]
-fn a_program_that_ends_gives_way_to_nobody_for_long() {
+fn a_program_that_ends_does_not_give_way_for_long() {
     on_engine(|| async {
         let door = Door::new(1_000, "").opened();
         door.until("it accepts", |door| door.thread.accepts()).await;
@@ -245,12 +248,12 @@ fn a_program_that_ends_gives_way_to_nobody_for_long() {
         engine::yield_now().await;
         door.thread.enter(WorkerPhase::Ending);
         door.until("it closes", |door| !door.thread.accepts()).await;
-        assert!(Moment::now().since(begun) < IN_FLIGHT, "it is asked to end, and does");
+        assert!(Moment::now().since(begun) < IN_FLIGHT_TIMEOUT, "it is asked to end, and does");
     });
 }
 
 #[test]
-fn who_is_refused_by_address_is_reset_and_gives_its_permit_back() {
+fn a_client_refused_by_address_is_reset_and_returns_its_permit() {
     on_engine(|| async {
         let door = Door::new(1, "refuse-clients = \"127.0.0.1\"").opened();
         for _ in 0..3 {
@@ -283,7 +286,7 @@ fn a_proxy_in_front_is_not_refused_for_its_own_address() {
 }
 
 #[test]
-fn a_kernel_that_refuses_is_asked_again_until_it_works() {
+fn a_failed_accept_is_retried_until_it_works() {
     on_engine(|| async {
         let door = Door::new(10, "");
         let socket = door.socket.as_ref().expect("no task accepts yet").descriptor();
@@ -308,7 +311,7 @@ fn a_kernel_that_refuses_is_asked_again_until_it_works() {
 }
 
 #[test]
-fn pauses_double_to_the_greatest_and_begin_anew_when_some_were_accepted() {
+fn pauses_double_to_the_longest_and_restart_when_some_were_accepted() {
     let mut back_off = BackOff::default();
     let pauses: Vec<_> = (0..6).map(|_| back_off.next_pause(RETRY_PAUSES.1).as_millis()).collect();
     assert_eq!(pauses, [50, 100, 200, 400, 800, 800]);
@@ -323,7 +326,7 @@ fn ago(time: Duration) -> Moment {
 
 /// One success between two failures is not the end of it: else a machine at its limit would say both, twice a second.
 #[test]
-fn a_failure_is_said_once_and_is_over_when_it_has_not_come_back_for_a_while() {
+fn a_failure_is_logged_once_and_is_over_when_it_has_not_come_back_for_a_while() {
     let door = Door::new(1, "");
     let fault = Fault::own(Operation::Accept, SocketCause::OutOfFiles);
     let mut back_off = BackOff::default();
@@ -381,7 +384,7 @@ fn a_limit_is_over_when_it_was_not_reached_for_a_while() {
 }
 
 #[test]
-fn what_stands_in_the_way_is_said_when_it_begins_and_when_it_is_over() {
+fn an_obstacle_is_logged_when_it_begins_and_when_it_is_over() {
     let door = Door::new(1, "");
     let listener = door.socket.expect("no task accepts").open();
     let service = Rc::clone(&door.thread.state().services[0]);

@@ -15,7 +15,7 @@ use crate::worker::challenges::ThreadChallenges;
 /// Text that a browser shows.
 const REFUSED: &str = "This port speaks TLS: use https:// instead of http:// to connect.\n";
 /// Longest target of a redirect; longer ones are refused.
-const LOCATION: usize = 8 * 1024;
+const MAX_LOCATION_BYTES: usize = 8 * 1024;
 
 /// The status of a redirect. It keeps the method (RFC 9110 §15.4.9).
 const REDIRECT_STATUS: u16 = 308;
@@ -151,7 +151,7 @@ impl<'h> Redirected<'h> {
         let is_host = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:[]".contains(&byte);
         let is_good = !host.is_empty() && host.bytes().all(is_host) && hosts.next().is_none();
         let is_path = path.starts_with('/') && path.bytes().all(|byte| byte.is_ascii_graphic());
-        (is_good && is_path && host.len() + path.len() < LOCATION).then_some(Self {
+        (is_good && is_path && host.len() + path.len() < MAX_LOCATION_BYTES).then_some(Self {
             method,
             host,
             path,
@@ -182,7 +182,7 @@ mod tests {
 
     /// A length beside the text was once counted by hand, and wrong by one.
     #[test]
-    fn the_answer_is_as_long_as_it_says() {
+    fn the_answer_has_the_length_it_declares() {
         let answer = text("GET / HTTP/1.1", PlainHttp::Refuse).expect("at once");
         let (head, body) = answer.split_once("\r\n\r\n").expect("an empty line");
         let length = head.lines().find_map(|line| line.strip_prefix("Content-Length: ")).expect("a length");

@@ -16,7 +16,7 @@ use super::peers::{End, Wire, byte};
 /// Outcome of dialling it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Dial {
-    Stands { after: Duration },
+    Connects { after: Duration },
     Refused { after: Duration },
     RefusedAtOnce,
     Never,
@@ -58,11 +58,11 @@ impl Backend {
     pub(super) fn new(link: Rc<RefCell<Link>>, mut random: Random, tls: Option<&Rc<Server>>) -> Self {
         let delay = Duration::from_millis(random.next() % 3 * 400);
         let dials = [
-            Dial::Stands { after: delay },
-            Dial::Stands { after: delay },
-            Dial::Stands { after: delay },
-            Dial::Stands { after: delay },
-            Dial::Stands { after: delay },
+            Dial::Connects { after: delay },
+            Dial::Connects { after: delay },
+            Dial::Connects { after: delay },
+            Dial::Connects { after: delay },
+            Dial::Connects { after: delay },
             Dial::Refused { after: delay },
             Dial::RefusedAtOnce,
             Dial::Never,
@@ -96,12 +96,12 @@ impl Backend {
 
     /// Returns true if it accepts and then sends nothing for as long as it can.
     pub(super) fn is_mute(&self) -> bool {
-        matches!(self.dial, Dial::Stands { .. }) && self.end == End::Silent && self.means == 0
+        matches!(self.dial, Dial::Connects { .. }) && self.end == End::Silent && self.means == 0
     }
 
     /// Returns true if it completes everything and ends cleanly.
     pub(super) fn is_good(&self) -> bool {
-        matches!(self.dial, Dial::Stands { .. }) && self.end == End::InOrder && !self.breaks_early
+        matches!(self.dial, Dial::Connects { .. }) && self.end == End::InOrder && !self.breaks_early
     }
 
     /// Returns true if it has received the client's end.

@@ -141,7 +141,7 @@ fn a_fin_without_close_notify_is_called_what_it_may_have_cut() {
 }
 
 #[test]
-fn a_fin_is_an_end_where_the_operator_says_so() {
+fn a_fin_is_an_end_where_it_is_configured() {
     let scene = Scene::with(TERMINATES, "missing-close-notify = \"end\"");
     let mut play = Play::established(&scene, "1.3");
     play.client.borrow_mut().peer_ended = true;
@@ -171,8 +171,8 @@ fn a_hello_that_is_none_gets_its_alert() {
         play.send(bytes);
         play.wake();
         assert_eq!(play.alert(), alert, "{cause}");
-        let says_http = play.client.borrow().to_peer.iter().take(12).copied().eq(*b"HTTP/1.1 400");
-        assert_eq!(says_http, alert.is_none(), "{cause}");
+        let is_http = play.client.borrow().to_peer.iter().take(12).copied().eq(*b"HTTP/1.1 400");
+        assert_eq!(is_http, alert.is_none(), "{cause}");
         play.client.borrow_mut().peer_ended = true;
         assert_eq!(play.end(), Some(("hello", "client", cause)));
     }

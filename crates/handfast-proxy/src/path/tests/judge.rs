@@ -28,15 +28,15 @@ pub(super) struct Outcome<'a> {
 impl Outcome<'_> {
     pub(super) fn judge(&self) {
         self.an_abort_stays_an_abort();
-        self.who_is_blamed_did_it();
+        self.the_blamed_side_caused_it();
         self.the_deadline_is_one();
         self.an_end_in_order_is_whole();
         self.what_is_no_failure_lost_nothing();
-        self.who_lasts_has_the_options_of_it();
+        self.a_settled_connection_has_its_socket_options();
     }
 
     /// A connection that was silent for a limit has lasted, so that its backend's socket has keep-alive and a user timeout.
-    fn who_lasts_has_the_options_of_it(&self) {
+    fn a_settled_connection_has_its_socket_options(&self) {
         if matches!(self.cause, Cause::Idle | Cause::HalfClosedIdle | Cause::Lifetime) {
             assert!(self.backend.wire.link.borrow().patient, "{} without the options", self.cause);
         }
@@ -62,7 +62,7 @@ impl Outcome<'_> {
     }
 
     /// The side that is named misbehaved, or the end is clean.
-    fn who_is_blamed_did_it(&self) {
+    fn the_blamed_side_caused_it(&self) {
         let Self { client, backend, cause, .. } = self;
         let (client_is_good, backend_is_good) = (client.is_good(), backend.is_good());
         assert_ne!(self.side, Side::Local, "{cause}");

@@ -40,7 +40,7 @@ fn run(mode: Mode, version: &str) {
 }
 
 #[test]
-fn tickets_go_alone_where_nobody_speaks() {
+fn tickets_go_alone_where_no_side_sends() {
     Scene::new(TERMINATES).tickets_go_alone();
 }
 

@@ -38,7 +38,7 @@ use handfast_observe::metrics::{Registry, Snapshot};
 use handfast_observe::reason::{Side, Step};
 
 /// No schedule has this number of events.
-const EVENTS: usize = 20_000;
+const MAX_EVENTS: usize = 20_000;
 /// Looks in a row without a change after which no side is going to act without an event.
 const QUIET_ROUNDS: u32 = 8;
 
@@ -173,9 +173,9 @@ impl Scene {
         let (mut looked, mut idle) = (Default::default(), 0);
         let (mut moved, mut quiet) = (Default::default(), 0);
         for event in 0.. {
-            assert!(event < EVENTS, "it never ended");
+            assert!(event < MAX_EVENTS, "it never ended");
             self.sign(&mut random);
-            let settles = event > EVENTS / 2;
+            let settles = event > MAX_EVENTS / 2;
             capricious.set(!settles);
             match random.next() % 8 {
                 0 | 1 => client.act(settles),

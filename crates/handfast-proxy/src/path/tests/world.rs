@@ -209,7 +209,7 @@ impl Dialling for Dialled {
         world(|world| {
             let passed = world.now.since(self.begun);
             match self.dial {
-                Dial::Stands { after } if passed >= after => {
+                Dial::Connects { after } if passed >= after => {
                     world.is_connected = true;
                     // The kernel takes some of it.
                     let mut link = world.backend.borrow_mut();

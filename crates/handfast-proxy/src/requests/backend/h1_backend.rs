@@ -18,7 +18,7 @@ use crate::requests::head::content::{Incoming, Io, Outgoing, Output, Sink, Sourc
 use crate::requests::head::fault::Fault;
 
 /// Reads that may bring no content while a connection waits.
-const EMPTY_READS: usize = 16;
+const MAX_EMPTY_READS: usize = 16;
 
 /// A connection to a backend.
 #[derive(Debug)]
@@ -57,7 +57,7 @@ where
 
     fn is_idle(&mut self, scratch: &mut Scratch) -> bool {
         // Tickets may come at any time; content without a request is a response to nothing, and records without end are no waiting.
-        for _ in 0..EMPTY_READS {
+        for _ in 0..MAX_EMPTY_READS {
             match self.leg.read(scratch, READ) {
                 Ok(got) if !got.moved => return !self.leg.is_full(),
                 Ok(got) if got.length > 0 || got.failed.is_some() || self.leg.has_ended() => return false,

@@ -25,7 +25,7 @@ use crate::backends::connector::Connected;
 use crate::backends::endpoint::{InUse, OpenConnection};
 use crate::backends::pool::SharedConnection;
 use crate::requests::head::content::{Io, Output, Sink, Source};
-use crate::requests::head::fault::{Fault, INTERIM};
+use crate::requests::head::fault::{Fault, MAX_INTERIM_RESPONSES};
 use crate::requests::head::h2_heads;
 use crate::requests::head::h2_queue::Queue;
 use crate::requests::head::h2_stream::{StreamIn, StreamOut, broken};
@@ -284,7 +284,7 @@ impl Http2Backend {
         // A failure is reported by the final one.
         while let Poll::Ready(Some(Ok(head))) = response.poll_informational(&mut context) {
             self.interim += 1;
-            if self.interim > INTERIM {
+            if self.interim > MAX_INTERIM_RESPONSES {
                 return Err(Fault::too_many_interim());
             }
             self.incoming.input.extend(h2_heads::response_text(&head, false));

@@ -60,7 +60,7 @@ pub(super) struct Fetch<'c, C> {
     pub(super) outcome: FetchOutcome,
     /// No client waits for its content.
     is_behind: bool,
-    wants_part: bool,
+    has_range: bool,
     /// Content that waits for the disk.
     pending: Vec<u8>,
     has_end: bool,
@@ -69,9 +69,9 @@ pub(super) struct Fetch<'c, C> {
 impl<'c, C: Client> Fetch<'c, C> {
     /// `is_behind`: no client waits for its content.
     pub(super) fn new(client: &'c mut C, order: Order, filler: Option<Filler>, is_behind: bool) -> Self {
-        let wants_part = !is_behind && order.original.head().values("range").next().is_some();
+        let has_range = !is_behind && order.original.head().values("range").next().is_some();
         let (outcome, pending) = (FetchOutcome::Nothing, Vec::new());
-        Self { client, order, filler, outcome, is_behind, wants_part, pending, has_end: false }
+        Self { client, order, filler, outcome, is_behind, has_range, pending, has_end: false }
     }
 
     /// Takes the rest of a response whose head was taken.
@@ -117,7 +117,7 @@ impl<'c, C: Client> Fetch<'c, C> {
             _ => {}
         }
         let is_large = || matches!(head.framing(Method::GET), Framing::Length(size) if size > WHOLE);
-        if self.wants_part && head.status == 200 && is_large() {
+        if self.has_range && head.status == 200 && is_large() {
             filler.alone();
             return FetchOutcome::TooLargeForAPart;
         }

@@ -18,11 +18,11 @@ use crate::requests::decide::request::Request;
 use crate::requests::head::content::Io;
 use crate::requests::head::fault::Fault;
 use crate::requests::relay::send_answer::{Ended, wait};
-use crate::requests::relay::{Outcome, ROUNDS};
+use crate::requests::relay::{MAX_ROUNDS, Outcome};
 use crate::worker::request_routes::SLOW_WINDOW;
 
 /// Bytes that are sent at once.
-const PIECE: usize = 65_536;
+const MAX_PIECE_BYTES: usize = 65_536;
 
 /// Response to a client for a hit, and the time of the decision, in milliseconds since 1970.
 pub(super) struct Prepared {
@@ -170,10 +170,9 @@ impl Sending<'_> {
                 break;
             }
             let waker = io.waker;
-            match self
-                .reader
-                .poll_piece(PIECE.min(client.room()), waker, |piece| client.put(piece, &mut io.output()))
-            {
+            match self.reader.poll_piece(MAX_PIECE_BYTES.min(client.room()), waker, |piece| {
+                client.put(piece, &mut io.output())
+            }) {
                 Poll::Pending => {
                     client.flush(&mut io.output()).map_err(of_client)?;
                     break;
@@ -190,7 +189,7 @@ impl Sending<'_> {
             if self.is_over && client.is_done() {
                 return Ok(SendProgress::Done);
             }
-            if rounds == ROUNDS {
+            if rounds == MAX_ROUNDS {
                 return Ok(SendProgress::Long);
             }
         }

@@ -17,7 +17,7 @@ const ANY: HeadLimits = HeadLimits {
 };
 
 /// Fields of a head for which there is room at once.
-const FIELDS: usize = 32;
+const INITIAL_FIELDS: usize = 32;
 
 /// Milliseconds since 1970.
 pub(super) fn now_ms() -> u64 {
@@ -28,7 +28,7 @@ pub(super) fn now_ms() -> u64 {
 ///
 /// **Cost**: one pass over it, and room for its fields.
 pub(super) fn with_response<T>(text: &[u8], read: impl FnOnce(&ResponseHead<'_>) -> T) -> Option<T> {
-    let mut fields = Vec::with_capacity(FIELDS);
+    let mut fields = Vec::with_capacity(INITIAL_FIELDS);
     let head = parse_response(text, &mut HeadProgress::default(), &mut fields, &ANY);
     Some(read(&head.ok()??))
 }

@@ -17,7 +17,7 @@ use handfast_config::model::RequestRules;
 use handfast_config::{PathRule, new_target};
 
 /// Bytes that the fields of the proxy need beside those of the client.
-pub(super) const ROOM: usize = 256;
+pub(super) const OWN_FIELDS_BYTES: usize = 256;
 /// Room for an identifier, and for the method, host and path of most requests behind it.
 const ID_ROOM: usize = 128;
 /// Most bytes of a request id that a trusted proxy sent.

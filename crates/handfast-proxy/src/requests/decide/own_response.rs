@@ -29,7 +29,7 @@ impl OwnResponse {
     pub(crate) fn error(status: u16, request: Option<&Request>) -> Self {
         let id = request.map(|request| request.record.id());
         let title = reason(status);
-        let (content_type, content) = if request.is_some_and(|request| request.wants_json) {
+        let (content_type, content) = if request.is_some_and(|request| request.prefers_json) {
             // RFC 9457.
             let problem = json!({ "status": status, "title": title, "request_id": id });
             ("application/problem+json", format!("{problem}\n"))

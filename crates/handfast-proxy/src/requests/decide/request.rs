@@ -40,7 +40,7 @@ pub(crate) struct Request {
     pub(crate) keeps_open: bool,
     pub(crate) expects_continue: bool,
     /// True if the client requests another protocol.
-    pub(crate) wants_upgrade: bool,
+    pub(crate) requests_upgrade: bool,
     /// The proof that a WebSocket server has read the key that the proxy made; `None`: the client checks its own.
     websocket_accept: Option<String>,
     pub(crate) is_head: bool,
@@ -50,7 +50,7 @@ pub(crate) struct Request {
     /// True if errors are reported in the way of gRPC.
     pub(crate) is_grpc: bool,
     /// True if the client prefers errors as JSON.
-    pub(crate) wants_json: bool,
+    pub(crate) prefers_json: bool,
     /// Response rewrites of the route; `None` without any.
     pub(crate) response_fields: Option<Box<ResponseFields>>,
     /// The route that it takes.
@@ -144,7 +144,7 @@ impl Request {
         let facts = RequestFacts { head, path, connection, id: record.id(), chance, sender: None };
         let open = connection.thread.open.request(OpenRequest::new(&record, Moment::now()));
         let action = action(&routes, &facts);
-        let mut text = Vec::with_capacity(head.length + forward::ROOM);
+        let mut text = Vec::with_capacity(head.length + forward::OWN_FIELDS_BYTES);
         forward::write_head(&mut text, &facts, route.rules.as_deref(), route.path.as_ref());
         let response_fields = route.rules.as_ref().and_then(|rules| ResponseFields::new(rules, &facts));
         let affinity = route.sticky.as_ref().and_then(|sticky| sticky.affinity(head));
@@ -159,13 +159,13 @@ impl Request {
             framing: head.framing,
             keeps_open: head.keeps_open,
             expects_continue: head.expects_continue,
-            wants_upgrade: head.upgrade.is_some(),
+            requests_upgrade: head.upgrade.is_some(),
             websocket_accept: own_websocket_key(head, protocol).map(websocket::websocket_accept),
             is_head: head.method == Method::HEAD,
             is_idempotent: head.method.is_idempotent(),
             is_about_the_connection: traits.is_about_the_connection,
             is_grpc: traits.is_grpc,
-            wants_json: traits.wants_json,
+            prefers_json: traits.wants_json,
             response_fields,
             route: Rc::clone(route),
             body_limit: routes.body_limit(),
@@ -198,13 +198,13 @@ impl Request {
             framing: Framing::None,
             keeps_open: true,
             expects_continue: false,
-            wants_upgrade: false,
+            requests_upgrade: false,
             websocket_accept: None,
             is_head: false,
             is_idempotent: true,
             is_about_the_connection: false,
             is_grpc: false,
-            wants_json: false,
+            prefers_json: false,
             response_fields: None,
             route: Rc::clone(route),
             body_limit: route.limits.body,

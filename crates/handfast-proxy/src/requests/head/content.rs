@@ -18,7 +18,7 @@ use crate::requests::head::fault::Fault;
 use crate::worker::context::HttpBuffers;
 
 /// Content of this size is sent from where it is, without a copy behind what else goes out.
-const DIRECT: usize = 4096;
+const MIN_DIRECT_BYTES: usize = 4096;
 
 /// Context of the steps of an exchange: the thread's buffers, lent between two waits, and the waker of the task.
 pub(crate) struct Io<'a> {
@@ -374,7 +374,7 @@ impl Outgoing {
                 out.extend_from_slice(b"\r\n");
             }
             Framing::None => {}
-            Framing::Length(_) | Framing::UntilClose if out.is_empty() && data.len() >= DIRECT => {
+            Framing::Length(_) | Framing::UntilClose if out.is_empty() && data.len() >= MIN_DIRECT_BYTES => {
                 leg.write(data, records).map_err(|broken| Fault::leg(Step::Relay, &broken))?;
             }
             Framing::Length(_) | Framing::UntilClose => out.extend_from_slice(data),

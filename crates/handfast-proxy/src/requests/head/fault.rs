@@ -6,7 +6,7 @@ use handfast_observe::reason::{CloseReason, Side, Step};
 use handfast_wire::http1::{HeadError, Rule};
 
 /// Responses before the final one. A backend could send them without end.
-pub(crate) const INTERIM: u32 = 64;
+pub(crate) const MAX_INTERIM_RESPONSES: u32 = 64;
 
 /// Returns the reason for the end of a client's connection while no request is under way: nothing was lost.
 pub(crate) fn at_rest(reason: CloseReason) -> CloseReason {
@@ -57,10 +57,10 @@ impl Fault {
         Self { rule: Some(error.rule), ..Self::new(step, side, cause, error.status()).because(detail) }
     }
 
-    /// The backend has sent more than [`INTERIM`].
+    /// The backend has sent more than [`MAX_INTERIM_RESPONSES`].
     pub(crate) fn too_many_interim() -> Self {
         let reason = CloseReason::new(Step::Relay, Side::Backend, Cause::HttpResponse);
-        Self::of(reason.because(format!("more than {INTERIM} interim responses")))
+        Self::of(reason.because(format!("more than {MAX_INTERIM_RESPONSES} interim responses")))
     }
 
     pub(crate) fn leg(step: Step, broken: &Broken) -> Self {

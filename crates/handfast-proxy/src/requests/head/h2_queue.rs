@@ -15,9 +15,9 @@ use std::task::Waker;
 use bytes::Bytes;
 
 /// Content of a connection that may wait to be sent.
-const QUEUE: usize = 262_144;
+const MAX_CONNECTION_BYTES: usize = 262_144;
 /// Content of one stream that may wait: one read.
-const STREAM: usize = 65_536;
+const MAX_STREAM_BYTES: usize = 65_536;
 /// Content that a stream may put into a full queue, where it has none there.
 const MIN_STREAM_BYTES: usize = 8_192;
 
@@ -31,7 +31,7 @@ pub(crate) struct Queue {
 impl Queue {
     /// Wakes the streams that may put more. To be called when the crate may have sent something.
     pub(crate) fn wake(&self) {
-        let has_room = self.bytes.load(Ordering::Relaxed) <= QUEUE / 2;
+        let has_room = self.bytes.load(Ordering::Relaxed) <= MAX_CONNECTION_BYTES / 2;
         let may_put = |(_, own): &mut (Waker, Arc<AtomicUsize>)| has_room || own.load(Ordering::Relaxed) == 0;
         let woken: Vec<_> = self.waiting.borrow_mut().extract_if(.., may_put).collect();
         woken.into_iter().for_each(|(waker, _)| waker.wake());
@@ -52,7 +52,7 @@ impl Place {
 
     /// Returns the number of bytes that one stream should move at once: the more streams there are, the fewer.
     pub(crate) fn share(&self) -> usize {
-        (QUEUE / Rc::strong_count(&self.queue)).clamp(MIN_STREAM_BYTES, STREAM)
+        (MAX_CONNECTION_BYTES / Rc::strong_count(&self.queue)).clamp(MIN_STREAM_BYTES, MAX_STREAM_BYTES)
     }
 
     /// Returns the number of bytes that may be put now: 0, or one read's worth.
@@ -60,7 +60,9 @@ impl Place {
         let (own, all) = (self.own.load(Ordering::Relaxed), self.queue.bytes.load(Ordering::Relaxed));
         match own {
             // Not byte by byte, when a stream has nearly all that it may have.
-            _ if all < QUEUE && own <= STREAM - MIN_STREAM_BYTES => STREAM - own,
+            _ if all < MAX_CONNECTION_BYTES && own <= MAX_STREAM_BYTES - MIN_STREAM_BYTES => {
+                MAX_STREAM_BYTES - own
+            }
             0 => MIN_STREAM_BYTES,
             _ => 0,
         }
@@ -147,7 +149,10 @@ mod tests {
             }
         }
         let all = queue.bytes.load(Ordering::Relaxed);
-        assert!(all <= QUEUE + STREAM + streams.len() * MIN_STREAM_BYTES, "{all} bytes");
+        assert!(
+            all <= MAX_CONNECTION_BYTES + MAX_STREAM_BYTES + streams.len() * MIN_STREAM_BYTES,
+            "{all} bytes"
+        );
         assert!(streams.iter().all(|stream| stream.own.load(Ordering::Relaxed) > 0), "each has its least");
         drop(kept);
         assert_eq!(queue.bytes.load(Ordering::Relaxed), 0);
@@ -157,7 +162,7 @@ mod tests {
     fn a_stream_that_waits_is_woken_when_its_content_or_half_of_the_queue_is_sent() {
         let queue = Rc::<Queue>::default();
         let (one, other) = (Place::new(&queue), Place::new(&queue));
-        let (of_one, of_other) = (one.count(&[0; 1]), other.count(&[0; QUEUE]));
+        let (of_one, of_other) = (one.count(&[0; 1]), other.count(&[0; MAX_CONNECTION_BYTES]));
         assert_eq!((one.room(), other.room()), (0, 0));
         let ((one_woken, one_waker), (other_woken, other_waker)) = (waker(), waker());
         one.wait(&one_waker);
@@ -170,7 +175,7 @@ mod tests {
         assert_eq!((woken(), one.room()), ((true, false), MIN_STREAM_BYTES));
         drop(of_other);
         queue.wake();
-        assert_eq!((woken(), other.room()), ((true, true), STREAM));
+        assert_eq!((woken(), other.room()), ((true, true), MAX_STREAM_BYTES));
         assert!(queue.waiting.borrow().is_empty());
     }
 

@@ -16,9 +16,9 @@ use crate::requests::head::h2_heads;
 use crate::requests::head::h2_queue::{Place, Queue};
 
 /// Content that room is requested for at once.
-const PIECE: usize = 16_384;
+const MAX_PIECE_BYTES: usize = 16_384;
 /// DATA frames that are passed on before the response has its turn; each may be a single byte.
-const PIECES: usize = 256;
+const MAX_PIECES: usize = 256;
 
 /// Content that comes by a stream.
 #[derive(Debug)]
@@ -61,7 +61,7 @@ impl StreamIn {
         let mut taken = 0;
         let mut moved = false;
         let mut pieces = 0;
-        while !self.ended && taken < most && pieces < PIECES {
+        while !self.ended && taken < most && pieces < MAX_PIECES {
             pieces += 1;
             match self.stream.poll_data(&mut context) {
                 Poll::Pending => break,
@@ -155,7 +155,7 @@ impl StreamOut {
             self.place.wait(io.waker);
             return false;
         }
-        stream.reserve_capacity(PIECE);
+        stream.reserve_capacity(MAX_PIECE_BYTES);
         loop {
             if stream.capacity() > 0 {
                 return true;

@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn the_server_learns_of_the_request_and_of_nothing_that_a_client_claims() {
+    fn the_server_receives_the_request_and_nothing_that_a_client_claims() {
         let fixture = Fixture::new(
             "[[service.route]]\nforward-auth = { to = \"127.0.0.1:1\", path = \"/auth?group=a\", copy = \"Remote-User\" }",
         );

@@ -37,8 +37,8 @@ where
     own.is_idempotent = request.is_idempotent;
     R::spawn(async move {
         connection.waker = waker::<R>();
-        let mut nobody = DiscardingClient::new(content, own.is_empty());
-        let ended = own_request::send::<R>(&connection, &mut own, &mut nobody).await;
+        let mut discarding = DiscardingClient::new(content, own.is_empty());
+        let ended = own_request::send::<R>(&connection, &mut own, &mut discarding).await;
         let end = if ended.is_ok() { CopyEnd::Answered } else { CopyEnd::Failed };
         connection.service.metrics.request_copied(end);
         drop(under_way);

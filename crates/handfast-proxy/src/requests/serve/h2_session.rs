@@ -6,7 +6,7 @@
 //! | attack | bound |
 //! |---|---|
 //! | streams at once (RFC 9113 §5.1.2) | `max-streams` |
-//! | rapid reset (CVE-2023-44487) | 20 resets of streams that were not accepted yet; [`RESETS`] of others in [`RESET_WINDOW`] |
+//! | rapid reset (CVE-2023-44487) | 20 resets of streams that were not accepted yet; [`MAX_RESETS`] of others in [`RESET_WINDOW`] |
 //! | resets that the client provokes (CVE-2025-8671) | [`LOCAL_RESETS`] for a connection |
 //! | header lists (CVE-2026-49975), CONTINUATION floods | twice `max-head`, and `max-head` for what is left of them |
 //! | responses that are not read | `h2_queue.rs`: a bound for the content of all streams |
@@ -44,7 +44,7 @@ use crate::requests::head::h2_stream::StreamIn;
 use crate::requests::head::task::waker;
 use crate::requests::relay::Outcome;
 use crate::requests::serve::serve_request;
-use crate::requests::serve::session::BATCH;
+use crate::requests::serve::session::MAX_REQUESTS_PER_TURN;
 
 /// Windows: of a stream (h2 0.4 stalls with a smaller one), and of the connection.
 const STREAM_WINDOW: u32 = 65_535;
@@ -56,7 +56,7 @@ const SEND_BUFFER: usize = 65_536;
 const HEAD_LISTS: usize = 2;
 const LOCAL_RESETS: usize = 128;
 /// Requests of one connection that its client may take back in this time.
-const RESETS: u32 = 100;
+const MAX_RESETS: u32 = 100;
 const RESET_WINDOW: Duration = Duration::from_secs(10);
 /// After this time the client is asked to make a new connection. The number of requests has no bound: load testers take the end of a
 /// connection for a failure, and a request leaves nothing behind.
@@ -185,7 +185,7 @@ where
     let began = R::now();
     let (mut is_reused, mut accepted) = (false, 0);
     let mut idle_since = began;
-    let mut says_goodbye = false;
+    let mut sends_goaway = false;
     loop {
         let mut context = Context::from_waker(&connection.waker);
         match h2.poll_accept(&mut context) {
@@ -196,7 +196,7 @@ where
                 accept::<R>(connection, streams, head, respond);
                 idle_since = R::now();
                 // Streams that came at once begin in several turns, so that others have theirs in between.
-                accepted = (accepted + 1) % BATCH;
+                accepted = (accepted + 1) % MAX_REQUESTS_PER_TURN;
                 if accepted == 0 {
                     R::yield_now().await;
                 }
@@ -204,7 +204,7 @@ where
             }
             Poll::Ready(Some(Err(error))) => return ended(&error),
             Poll::Ready(None) => {
-                return match says_goodbye {
+                return match sends_goaway {
                     true => CloseReason::new(Step::Close, Side::Operator, Cause::HttpClosed),
                     false => CloseReason::new(Step::Relay, Side::Client, Cause::Finished),
                 };
@@ -216,22 +216,22 @@ where
         if streams.open.get() > 0 {
             idle_since = now;
         }
-        if streams.resets.get() > RESETS {
+        if streams.resets.get() > MAX_RESETS {
             h2.abrupt_shutdown(Reason::ENHANCE_YOUR_CALM);
             let _ = h2.poll_closed(&mut context);
             return CloseReason::new(Step::Relay, Side::Client, Cause::Http2)
                 .because("it resets its requests");
         }
-        let idle = idle_since + if says_goodbye { GOODBYE } else { connection.http.model.timeouts.idle };
+        let idle = idle_since + if sends_goaway { GOODBYE } else { connection.http.model.timeouts.idle };
         let is_old = now >= began + AGE || connection.closes(now);
-        if !says_goodbye && (is_old || (streams.open.get() == 0 && now >= idle)) {
+        if !sends_goaway && (is_old || (streams.open.get() == 0 && now >= idle)) {
             // Two GOAWAYs (RFC 9113 §6.8): the second one comes when the client has seen the first.
-            says_goodbye = true;
+            sends_goaway = true;
             h2.graceful_shutdown();
             idle_since = now;
             continue;
         }
-        if says_goodbye && streams.open.get() == 0 && now >= idle {
+        if sends_goaway && streams.open.get() == 0 && now >= idle {
             // The last stream that was served, for a client that has not answered the first GOAWAY.
             h2.abrupt_shutdown(Reason::NO_ERROR);
             let _ = h2.poll_closed(&mut context);
@@ -239,7 +239,7 @@ where
                 .because("the client did not end it");
         }
         let deadline = if streams.open.get() == 0 { idle } else { now + connection.http.model.timeouts.idle };
-        let too_old = if says_goodbye { Moment::NEVER } else { began + AGE };
+        let too_old = if sends_goaway { Moment::NEVER } else { began + AGE };
         R::wait(deadline.min(too_old)).await;
         if let Err(reason) = connection.check_phase(Step::Relay) {
             return reason;

@@ -30,7 +30,7 @@ const MAX_CREDENTIALS_BYTES: usize = 1024;
 /// Bytes of the name of a user that another server sends.
 const MAX_NAME: usize = 1024;
 /// Bytes of a name that the log has.
-const LOGGED_NAME: usize = 64;
+const MAX_LOGGED_NAME_BYTES: usize = 64;
 /// Time after which a client should try again if too many passwords wait.
 const BUSY_RETRY_AFTER: Duration = Duration::from_secs(1);
 
@@ -145,7 +145,7 @@ fn unusable_name(field: &str) -> Box<Refusal> {
 
 /// The beginning of a name, for the log.
 fn shortened(name: &str) -> &str {
-    &name[..name.floor_char_boundary(LOGGED_NAME)]
+    &name[..name.floor_char_boundary(MAX_LOGGED_NAME_BYTES)]
 }
 
 /// Name and password that a request has (RFC 7617 §2).

@@ -22,7 +22,7 @@ use crate::requests::serve::h2_session;
 use crate::requests::serve::serve_request;
 
 /// Requests of one client before the others of its thread have their turn.
-pub(super) const BATCH: u32 = 16;
+pub(super) const MAX_REQUESTS_PER_TURN: u32 = 16;
 
 /// End of a connection.
 pub(crate) enum Served<S: handfast_leg::Socket> {
@@ -41,7 +41,7 @@ where
     R::Socket: 'static,
 {
     let mut client = Http1Client::new(leg, first, connection.http.model.half_close);
-    if speaks_http2::<R>(connection, &mut client).await {
+    if detect_http2::<R>(connection, &mut client).await {
         let Http1Client { leg, incoming, .. } = client;
         let (leg, reason) = Box::pin(h2_session::serve::<R>(connection, leg, &incoming.input)).await;
         return (leg, Served::Ended(reason));
@@ -62,7 +62,7 @@ where
 }
 
 /// By ALPN where there is TLS; else by the first bytes, which are waited for (RFC 9113 §3.3).
-async fn speaks_http2<R: Runtime>(connection: &HttpConnection, client: &mut Http1Client<R::Socket>) -> bool {
+async fn detect_http2<R: Runtime>(connection: &HttpConnection, client: &mut Http1Client<R::Socket>) -> bool {
     if connection.facts.tls_version.is_some() {
         return connection.is_http2;
     }
@@ -122,7 +122,7 @@ where
             Outcome::Abort(reason) => return Err(reason),
             Outcome::Tunnel(tunnel) => return Ok(tunnel),
         }
-        if count.is_multiple_of(BATCH) {
+        if count.is_multiple_of(MAX_REQUESTS_PER_TURN) {
             R::yield_now().await;
         }
     }
@@ -177,7 +177,7 @@ async fn next<R: Runtime>(
         // A client can send parts, and records without content, faster than they are read: others have their turn, and the time passes.
         rounds = if has_more { rounds.wrapping_add(1) } else { 0 };
         let mut is_late = R::turn() >= deadline;
-        if has_more && rounds.is_multiple_of(BATCH) {
+        if has_more && rounds.is_multiple_of(MAX_REQUESTS_PER_TURN) {
             R::yield_now().await;
         } else if !has_more {
             is_late = R::wait(deadline).await == Woken::Deadline && R::turn() >= deadline;

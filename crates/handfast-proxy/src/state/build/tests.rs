@@ -69,7 +69,7 @@ fn made(built: &Built) -> &State {
 }
 
 #[test]
-fn everything_that_is_wrong_is_said_at_once_and_each_thing_once() {
+fn all_errors_are_reported_at_once_and_each_one_once() {
     let mut process = Process::new();
     process.folder.write("web.pem", "no certificate");
     process.folder.write("ca.pem", "no authority");
@@ -126,7 +126,7 @@ fn a_new_certificate_concerns_its_own_service_alone() {
 }
 
 #[test]
-fn another_limit_begins_to_count_anew() {
+fn another_limit_starts_its_count_again() {
     let mut process = Process::new();
     process.configure("max-connections = 10", "max-connections = 11");
     let built = process.build();
@@ -204,10 +204,10 @@ fn authorities_that_broke_are_not_used_for_another_demand() {
 
 /// Conditions for a backend are those of the present configuration, also if its broken CA file keeps an earlier version in use.
 #[test]
-fn a_broken_file_keeps_whom_to_trust_and_not_what_is_asked() {
+fn a_broken_file_keeps_trusted_authorities_and_not_requirements() {
     let mut process = Process::new();
     let mail = "certificate = \"mail.pem\"";
-    let asking = |verify: &str| {
+    let mail_service = |verify: &str| {
         format!("{mail}\nbackend-tls = {{ ca = \"ca.pem\", verify = {verify:?}, name = \"mail.example\" }}")
     };
     let verification = |built: &Built| {
@@ -215,14 +215,14 @@ fn a_broken_file_keeps_whom_to_trust_and_not_what_is_asked() {
             made(built).services[1].routes[0].backend_tls.as_ref().expect("TLS towards its backend");
         dialling.client.verification.clone()
     };
-    process.configure(mail, &asking("full"));
+    process.configure(mail, &mail_service("full"));
     let full = verification(&process.build());
-    process.configure(mail, &asking("insecure-any-name"));
+    process.configure(mail, &mail_service("insecure-any-name"));
     let lax = process.build();
     assert_ne!(verification(&lax), full);
     process.state = lax.state;
     process.folder.write("ca.pem", "no authority");
-    process.configure(mail, &asking("full"));
+    process.configure(mail, &mail_service("full"));
     let built = process.build();
     assert_eq!(verification(&built), full, "its name is asked for again");
     let message =

@@ -98,7 +98,7 @@ fn a_thread_answers_and_wakes() {
 }
 
 #[test]
-fn what_waits_is_busy_and_what_nobody_wants_is_not_computed() {
+fn waiting_work_is_busy_and_abandoned_work_is_not_computed() {
     let signer = Signer::by_hand();
     assert!(!signer.is_busy());
     let handle = signer.give(work(), Waker::noop().clone()).ok().expect("it takes it");
@@ -129,7 +129,7 @@ fn a_signer_that_works_keeps_its_work_and_one_that_does_not_gives_it_back() {
 }
 
 #[test]
-fn nobody_waits_for_its_queue() {
+fn no_worker_waits_for_its_queue() {
     let signer = Signer::by_hand();
     let queue = locked(&signer.shared.queue);
     let work = signer.give(work(), Waker::noop().clone()).err().expect("it is held");
@@ -139,7 +139,7 @@ fn nobody_waits_for_its_queue() {
 }
 
 #[test]
-fn the_worker_hears_of_several_answers_at_once() {
+fn the_worker_is_woken_for_several_answers_at_once() {
     // No time goes by: eight at once, and what is left when there is nothing more to do.
     assert_eq!(woken_at(10, Duration::ZERO), [8, 8, 8, 8, 8, 8, 8, 8, 10, 10]);
     // Each answer takes 1 ms: the first of them waits for 2 ms, and no longer.
@@ -150,7 +150,7 @@ fn the_worker_hears_of_several_answers_at_once() {
 
 #[test]
 #[should_panic(expected = "on purpose")]
-fn a_panic_is_that_of_whom_it_was_for() {
+fn a_panic_is_that_of_the_requester() {
     let signer = Signer::by_hand();
     let pending = signer.give(work(), Waker::noop().clone()).ok().expect("it takes it");
     *locked(&pending.slot.state) = JobState::Panicked(Box::new("on purpose"));

@@ -47,7 +47,7 @@ fn failures(scene: &Scene, place: usize) -> Vec<(&'static str, u64)> {
 #[test]
 fn a_backend_that_refuses_is_written_down_and_the_next_one_tried() {
     let scene = plain(THREE, "");
-    let slow = Dial::Stands { after: SECOND / 4 };
+    let slow = Dial::Connects { after: SECOND / 4 };
     let mut play = Play::new(&scene, "1.3").dials(&[REFUSED, Dial::RefusedAtOnce, slow]);
     play.wake();
     assert!(!play.carries());
@@ -83,7 +83,7 @@ fn each_backend_is_tried_once_and_the_last_failure_is_the_reason() {
 }
 
 #[test]
-fn a_backend_is_marked_down_after_as_many_failures_as_the_limits_say() {
+fn a_backend_is_marked_down_after_as_many_failures_as_configured() {
     let scene = plain(ONE, "[service.limits]\nbackend-failures = 2\nbackend-retry = \"7s\"");
     for state in [Availability::Up, Availability::Up] {
         assert_eq!(endpoint(&scene).standing.availability(), state);
@@ -96,7 +96,7 @@ fn a_backend_is_marked_down_after_as_many_failures_as_the_limits_say() {
 #[test]
 fn a_backend_that_never_answers_has_a_limit_of_its_own() {
     let scene = plain(THREE, "[service.limits]\nconnect = \"2s\"\nhandshake = \"10s\"");
-    let mut play = Play::new(&scene, "1.3").dials(&[Dial::Never, Dial::Stands { after: 2 * SECOND }]);
+    let mut play = Play::new(&scene, "1.3").dials(&[Dial::Never, Dial::Connects { after: 2 * SECOND }]);
     play.wake();
     play.pass(2 * SECOND - Duration::from_millis(1));
     assert_eq!(play.dialled().len(), 1);
@@ -133,14 +133,14 @@ fn a_backend_is_blamed_for_a_clients_deadline_if_it_had_a_second() {
 }
 
 #[test]
-fn who_leaves_while_a_backend_is_dialled_is_not_waited_for() {
+fn a_client_that_leaves_while_a_backend_is_dialled_is_not_waited_for() {
     let early = SECOND - Duration::from_millis(1);
     for (dial, after, counted) in [
         (Dial::Never, early, None),
         (Dial::Never, SECOND, Some(("connect-deadline", 1))),
         (Dial::Refused { after: SECOND }, SECOND, Some(("refused", 1))),
         // It had answered by then.
-        (Dial::Stands { after: SECOND }, SECOND, None),
+        (Dial::Connects { after: SECOND }, SECOND, None),
     ] {
         let scene = plain(THREE, "");
         let mut play = Play::new(&scene, "1.3").dials(&[dial]);
@@ -241,7 +241,7 @@ fn the_outcome_of_anothers_trial_is_waited_for_and_believed() {
 }
 
 #[test]
-fn nobody_waits_for_anothers_trial_for_ever() {
+fn no_connection_waits_for_anothers_trial_forever() {
     let scene = plain(ONE, "[service.limits]\nhandshake = \"3s\"");
     let _trial = on_trial(&scene);
     let mut play = Play::new(&scene, "1.3");
@@ -266,7 +266,7 @@ fn nobody_waits_for_anothers_trial_for_ever() {
 
 /// The kernel is informed, because it holds back the last packet of TCP's handshake for it.
 #[test]
-fn who_has_something_to_say_says_so_before_it_stands() {
+fn a_dial_with_bytes_to_send_announces_them_before_it_connects() {
     let header = "[service.proxy-protocol]\nsend = \"v1\"";
     for (mode, more, speaks) in [(PLAIN, "", false), (PLAIN, header, true), (SECURED, "", true)] {
         let scene = Scene::with(mode, more);
@@ -294,7 +294,7 @@ fn converse(play: &mut Play<'_>, backend: &mut Backend) {
 #[test]
 fn a_handshake_with_a_backend_is_written_down() {
     let scene = Scene::with(SECURED, "");
-    let mut play = Play::new(&scene, "1.3").dials(&[Dial::Stands { after: SECOND }]);
+    let mut play = Play::new(&scene, "1.3").dials(&[Dial::Connects { after: SECOND }]);
     let mut backend = secured(&scene, &play);
     play.wake();
     play.pass(SECOND);
@@ -319,7 +319,7 @@ fn a_handshake_with_a_backend_is_written_down() {
 #[test]
 fn computing_for_a_backends_handshake_is_counted_once() {
     let scene = Scene::with(SECURED, "");
-    let mut play = Play::new(&scene, "1.3").dials(&[Dial::Stands { after: SECOND }]);
+    let mut play = Play::new(&scene, "1.3").dials(&[Dial::Connects { after: SECOND }]);
     let mut backend = Secured::new(&scene);
     // A second for the hello, and one for the answer to it; waiting between them.
     world(|world| world.tick = SECOND);
@@ -363,7 +363,7 @@ fn a_backend_without_tls_is_found_out_by_its_first_byte() {
 fn a_handshake_with_a_backend_has_its_limits() {
     const LIMITS: &str = "[service.limits]\nconnect = \"2s\"\nhandshake = \"9s\"";
     let scene = Scene::with(SECURED, LIMITS);
-    let mut play = Play::new(&scene, "1.3").dials(&[Dial::Stands { after: SECOND }]);
+    let mut play = Play::new(&scene, "1.3").dials(&[Dial::Connects { after: SECOND }]);
     play.wake();
     play.pass(SECOND);
     play.pass(SECOND);
@@ -434,7 +434,7 @@ fn what_breaks_off_a_handshake_with_a_backend_is_called_by_its_name() {
 
 /// Else the backend's log reports a reset without the reason.
 #[test]
-fn a_backend_whose_tls_is_wrong_is_told_so() {
+fn a_backend_whose_tls_is_wrong_receives_an_alert() {
     let scene = Scene::with(SECURED, "");
     let mut play = Play::new(&scene, "1.3");
     play.wake();
@@ -467,7 +467,7 @@ fn a_header_goes_in_front_of_everything_and_is_not_counted() {
 }
 
 #[test]
-fn a_silent_end_of_a_backend_is_one_where_the_operator_says_so() {
+fn a_silent_end_of_a_backend_is_one_where_it_is_configured() {
     let text = "[[service]]\nname = \"web\"\nlisten = \"127.0.0.1:2\"\nclient-tls = false\nbackend = \"127.0.0.1:1\"\n\
                 backend-tls = { ca = \"web.pem\", name = \"localhost\", missing-close-notify = \"end\" }";
     for (scene, end) in [

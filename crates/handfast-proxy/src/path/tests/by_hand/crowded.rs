@@ -43,7 +43,7 @@ fn the_session_comes_back_with_its_answer() {
 }
 
 #[test]
-fn who_leaves_meanwhile_is_not_signed_for() {
+fn a_client_that_leaves_meanwhile_is_not_signed_for() {
     let scene = Scene::new(TERMINATES);
     let mut play = waiting(&scene, "1.3");
     play.client.borrow_mut().peer_ended = true;
@@ -54,7 +54,7 @@ fn who_leaves_meanwhile_is_not_signed_for() {
 
 /// A signer without a processor gives back what it has not begun; one that works has the client wait for its turn, until the limit.
 #[test]
-fn a_signer_that_stands_still_is_not_waited_for() {
+fn a_stalled_signer_is_not_waited_for() {
     let scene = Scene::new(TERMINATES);
     let mut play = waiting(&scene, "1.3");
     play.pass(Duration::from_millis(40));

@@ -97,7 +97,7 @@ fn a_conversation_that_fails_has_its_cause() {
 
 /// A backend that refuses is not reset: the refusal was valid.
 #[test]
-fn who_says_no_is_ended_in_order() {
+fn a_proxy_that_refuses_is_closed_cleanly() {
     let scene = through();
     let mut play = Play::new(&scene, "1.3");
     play.wake();

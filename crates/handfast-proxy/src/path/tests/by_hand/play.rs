@@ -53,7 +53,13 @@ impl<'a> Play<'a> {
         let (client, backend) = (link(), link());
         let (now, calm) = (Moment::now(), Rc::new(Cell::new(false)));
         // The seed decides how much the kernel takes with the SYN: nothing, here.
-        world::begin(World::new(now, Dial::Stands { after: Duration::ZERO }, Rc::clone(&backend), &calm, 1));
+        world::begin(World::new(
+            now,
+            Dial::Connects { after: Duration::ZERO },
+            Rc::clone(&backend),
+            &calm,
+            1,
+        ));
         world(|world| world.is_crowded = false);
         let before = scene.ends();
         let connection = scene.accept_from(address, now, world::socket(&client, &calm, 1, 4));

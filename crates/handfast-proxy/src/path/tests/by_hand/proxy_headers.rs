@@ -32,7 +32,7 @@ fn counted(scene: &Scene) -> Vec<(&'static str, u64)> {
 }
 
 #[test]
-fn a_proxy_in_front_says_whose_client_it_is_and_the_backend_is_told() {
+fn a_proxy_in_front_names_the_client_and_the_backend_receives_it() {
     let mut v2 = Writer::proxy(Some((client(), destination())));
     assert!(v2.add(tlv::UNIQUE_ID, b"the-name-of-it") && v2.add(tlv::AUTHORITY, b"front.example"));
     assert!(v2.add(tlv::ALPN, b"imap"));
@@ -92,7 +92,7 @@ fn two_connections_never_have_the_same_name() {
 
 /// Health checks of proxies, and clients whose address they do not know.
 #[test]
-fn a_header_that_names_nobody_leaves_the_sockets_address() {
+fn a_header_without_a_client_leaves_the_sockets_address() {
     for (header, outcome) in [
         (b"PROXY UNKNOWN\r\n".to_vec(), "unknown"),
         (Writer::local().finish(false), "local"),
@@ -111,7 +111,7 @@ fn a_header_that_names_nobody_leaves_the_sockets_address() {
 }
 
 #[test]
-fn who_must_send_a_header_and_does_not_is_refused() {
+fn a_peer_that_must_send_a_header_and_does_not_is_refused() {
     for (sent, fin, end, detail, outcome) in [
         (&b"\x16\x03\x01\x00\x05"[..], false, "proxy-header-missing", "it sent TLS", Some("missing")),
         (b"GET / HTTP/1.1\r\n", false, "proxy-header-missing", "it sent an HTTP request", Some("missing")),
@@ -144,7 +144,7 @@ fn who_must_send_a_header_and_does_not_is_refused() {
 
 /// A proxy that is trusted to send a header can claim any address.
 #[test]
-fn who_must_not_send_a_header_and_does_is_refused() {
+fn a_peer_that_must_not_send_a_header_and_does_is_refused() {
     let scene = Scene::with(TERMINATES, BOTH);
     let mut play = Play::from(&scene, "1.3", Some(client()));
     play.send(V1);

@@ -14,7 +14,7 @@ use crate::worker::context::WorkerPhase;
 const DEADLINE: &str = "[service.limits]\nhandshake = \"3s\"";
 
 #[test]
-fn a_client_that_says_no_hello_is_called_what_it_is() {
+fn a_client_that_sends_no_hello_is_called_what_it_is() {
     for (sent, fin, cause, detail) in [
         (&b""[..], true, "closed-early", "without a byte"),
         (&[22, 3, 1], true, "closed-early", "in the middle of it"),
@@ -167,7 +167,7 @@ fn an_address_in_place_of_a_name_is_passed_over() {
 
 /// On a clock that goes on at each look, so that computing takes time.
 #[test]
-fn our_own_computing_is_told_apart_from_waiting() {
+fn our_own_computing_is_distinguished_from_waiting() {
     let scene = Scene::with(TERMINATES, "");
     let mut play = Play::new(&scene, "1.3");
     let hello = play.hello();

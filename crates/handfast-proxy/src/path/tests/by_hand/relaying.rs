@@ -88,7 +88,7 @@ fn a_wake_that_moves_nothing_is_counted() {
 }
 
 #[test]
-fn a_connection_that_lasts_gets_the_options_of_one() {
+fn a_settled_connection_gets_its_socket_options() {
     let scene = Scene::with(TERMINATES, "");
     let mut play = Play::established(&scene, "1.3");
     play.wake();
@@ -102,7 +102,7 @@ fn a_connection_that_lasts_gets_the_options_of_one() {
 
 /// Nothing reads from a client that has ended, so its loss would not be noticed.
 #[test]
-fn a_peer_that_is_gone_is_noticed_though_nobody_reads_from_it() {
+fn a_peer_that_is_gone_is_noticed_without_a_read() {
     let scene = Scene::with(TERMINATES, "");
     let mut play = Play::established(&scene, "1.3");
     play.close();
@@ -209,7 +209,7 @@ fn tickets_that_went_alone_are_nobodys_data() {
 }
 
 #[test]
-fn a_program_that_ends_cuts_what_is_carried_and_waits_for_nobody() {
+fn a_program_that_ends_cuts_connections_without_waiting() {
     on_engine(|| async {
         let scene = Scene::with(TERMINATES, "");
         let mut play = Play::established(&scene, "1.3");

@@ -63,7 +63,7 @@ fn a_mail_client_gets_to_tls_and_the_backends_greeting_is_ours() {
 }
 
 #[test]
-fn a_backend_that_does_not_serve_says_so_to_the_client() {
+fn a_backend_that_does_not_serve_reports_it_to_the_client() {
     let scene = scene("smtp");
     let mut play = upgraded(&scene);
     play.backend_sends(b"554 go away\r\n");
@@ -255,7 +255,7 @@ fn a_request_to_cancel_a_query_reaches_every_backend() {
     );
     let scene = Scene::of(TERMINATES, &text);
     let request = [&[0, 0, 0, 16, 4, 210, 22, 46][..], b"\0\0\x12\x34key!"].concat();
-    let mut play = Play::new(&scene, "1.3").dials(&[Dial::Stands { after: SECOND }, Dial::RefusedAtOnce]);
+    let mut play = Play::new(&scene, "1.3").dials(&[Dial::Connects { after: SECOND }, Dial::RefusedAtOnce]);
     play.send(&request[..9]);
     play.wake();
     assert!(play.dialled().is_empty(), "it is not whole");
@@ -412,7 +412,7 @@ fn what_goes_wrong_in_a_mysql_login_has_its_cause() {
 
 /// Its client sends nothing before it was greeted.
 #[test]
-fn no_backend_is_dialled_for_a_mysql_client_that_speaks_first() {
+fn no_backend_is_dialled_for_a_mysql_client_that_sends_first() {
     let more = "starttls = \"mysql\"\n[service.proxy-protocol]\naccept-from = \"10.0.0.0/8\"";
     let scene = Scene::with(TERMINATES, more);
     let mut play = Play::from(&scene, "1.3", Some(([10, 0, 0, 1], 9).into()));
@@ -422,7 +422,7 @@ fn no_backend_is_dialled_for_a_mysql_client_that_speaks_first() {
 }
 
 #[test]
-fn a_mysql_backend_that_does_not_stand_is_no_clients_fault() {
+fn a_mysql_backend_that_is_not_connected_is_no_clients_fault() {
     let scene = scene("mysql");
     let mut play = Play::new(&scene, "1.3").dials(&[Dial::RefusedAtOnce]);
     assert_eq!(play.end(), Some(("connect", "backend", "network-unreachable")));

@@ -91,7 +91,7 @@ fn a_mysql_server_that_offers_no_tls_is_not_passed_on() {
 
 /// One that greets each time, and fails right behind that, is found out.
 #[test]
-fn a_mysql_server_is_good_only_when_its_tls_stands() {
+fn a_mysql_server_is_good_only_when_its_tls_is_established() {
     let scene = scene(MYSQL_CLIENTS, "mysql");
     let standing = || {
         let endpoint = scene.thread().state().services[0].group(Chosen::SERVICE).endpoints().swap_remove(0);
@@ -118,7 +118,7 @@ fn a_mysql_server_is_good_only_when_its_tls_stands() {
 
 /// The same for one that speaks TLS at once: a success ends a row of failures.
 #[test]
-fn a_backend_is_good_as_soon_as_its_tls_stands() {
+fn a_backend_is_good_as_soon_as_its_tls_is_established() {
     let mode = Mode { client_tls: false, backend_tls: true };
     let scene = Scene::with(mode, "");
     let endpoint = scene.thread().state().services[0].group(Chosen::SERVICE).endpoints().swap_remove(0);
@@ -186,7 +186,7 @@ fn a_mysql_server_that_does_not_secure_the_login_gets_none() {
 
 /// The backend's own greeting came before its TLS, and is not sent twice.
 #[test]
-fn a_client_without_tls_is_greeted_for_a_mail_server_that_was_asked_for_it() {
+fn a_client_without_tls_is_greeted_by_a_mail_server_with_requested_tls() {
     let scene = scene(PLAIN, "smtp");
     let mut play = Play::new(&scene, "1.3");
     play.wake();

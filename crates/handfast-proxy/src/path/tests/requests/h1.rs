@@ -25,7 +25,7 @@ pub(super) async fn client(play: Rc<Play>, socket: Memory, ids: Vec<usize>) {
         && goes_on
     {
         if !pipelines {
-            play.begins(*id);
+            play.mark_begun(*id);
             queue(&play, &mut peer, *id);
         }
         if plans[*id].leaves.is_some() {

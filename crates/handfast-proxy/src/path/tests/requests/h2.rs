@@ -121,7 +121,7 @@ pub(super) async fn connect(socket: Memory, begin: impl FnOnce(Option<client::Se
 }
 
 async fn request(play: Rc<Play>, id: usize, sender: client::SendRequest<Bytes>) {
-    play.begins(id);
+    play.mark_begun(id);
     let outcome = exchange(&play, id, sender).await.unwrap_or(Outcome::Aborted);
     play.ended(id, outcome);
 }

@@ -262,7 +262,7 @@ impl Play {
     }
 
     /// A client sends a request that waits for no other one.
-    pub(super) fn begins(&self, id: usize) {
+    pub(super) fn mark_begun(&self, id: usize) {
         self.began.borrow_mut()[id] = Some(InMemory::now());
     }
 

@@ -28,7 +28,7 @@ use crate::worker::context::{WorkerContext, WorkerPhase};
 use crate::worker::services::ThreadState;
 
 /// Bytes that a socket of [`Stage::play_single`] takes before its peer has read them.
-const ROOM: usize = 2_000;
+const SOCKET_BYTES: usize = 2_000;
 
 /// Sides that speak HTTP/2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,8 +107,8 @@ impl Stage {
     ) -> Vec<serde_json::Value> {
         let thread = self.thread(1);
         tasks::run(1, || {
-            tasks::listen(ROOM, move |_, socket| backend(socket));
-            let (near, far) = tasks::pair(ROOM);
+            tasks::listen(SOCKET_BYTES, move |_, socket| backend(socket));
+            let (near, far) = tasks::pair(SOCKET_BYTES);
             client(near);
             let thread = Rc::clone(&thread);
             tasks::spawn(async move { path::serve::<InMemory>(accept(&thread, far)).await });

@@ -117,13 +117,13 @@ fn what_the_connection_decides_is_part_of_the_key() {
 }
 
 #[test]
-fn who_sends_a_request_is_part_of_the_key_where_its_backend_is_told() {
+fn the_sender_of_a_request_is_part_of_the_key_where_its_backend_receives_it() {
     let fixture = fixture("[[service.route]]\nbackend = \"127.0.0.1:9\"");
-    let nobody = key(&fixture, None);
+    let anonymous = key(&fixture, None);
     let user = |name: &str| Identified { user: Some(name.into()), added: Vec::new() };
     let identified = |value: &str| Identified { user: None, added: vec![("x-user".into(), value.into())] };
     let keys = [
-        nobody.clone(),
+        anonymous.clone(),
         key(&fixture, Some(&user("a"))),
         key(&fixture, Some(&user("b"))),
         key(&fixture, Some(&identified("a"))),
@@ -132,7 +132,7 @@ fn who_sends_a_request_is_part_of_the_key_where_its_backend_is_told() {
     for (index, one) in keys.iter().enumerate() {
         assert!(one.is_some() && keys[index + 1..].iter().all(|other| other != one), "{index}: {keys:?}");
     }
-    assert_eq!(key(&fixture, None), nobody);
+    assert_eq!(key(&fixture, None), anonymous);
 }
 
 #[test]
@@ -146,7 +146,7 @@ fn a_route_that_not_every_request_takes_has_its_own_keys() {
 }
 
 #[test]
-fn a_certificate_separates_clients_only_where_a_route_tells_it() {
+fn a_certificate_separates_clients_only_where_a_route_forwards_it() {
     for (route, tells) in [
         ("", false),
         ("set-request-fields = \"x-by: {client-address}\"", false),

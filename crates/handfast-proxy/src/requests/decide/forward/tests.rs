@@ -185,5 +185,5 @@ fn the_room_for_our_fields_is_enough_for_usual_ones() {
     let fixture = Fixture::new("http = { forwarded = \"both\" }");
     let text = head(&[GET, "Host: www.shop.example"]);
     let length = with_head(&text, &HeadLimits::default(), |head| head.length);
-    assert!(fixture.request(&text).head.len() <= length + ROOM);
+    assert!(fixture.request(&text).head.len() <= length + OWN_FIELDS_BYTES);
 }

@@ -145,7 +145,7 @@ fn fields_show_what_a_client_is_and_prefers() {
         ("Proxy-Authorization: NTLM TlRMTVNT", [false, false, false]),
     ] {
         let request = fixture.request(&get(&[field]));
-        let found = [request.is_grpc, request.wants_json, request.is_about_the_connection];
+        let found = [request.is_grpc, request.prefers_json, request.is_about_the_connection];
         assert_eq!(found, [is_grpc, wants_json, is_about_the_connection], "{field}");
     }
 }

@@ -44,7 +44,7 @@ fn the_beginning_of_a_path_is_replaced_at_whole_parts() {
 }
 
 #[test]
-fn backends_receive_fields_as_the_rules_say() {
+fn backends_receive_fields_as_the_rules_require() {
     let fixture = with_route(
         "set-request-fields = [\"X-Who: {client-address} at {{{host}}}\", \"X-Path: {path}\", \"X-None: {tls-version}\"]\n\
          add-request-fields = \"Via: 1.1 here\"\nremove-request-fields = \"X-Debug\"",
@@ -114,7 +114,7 @@ fn a_route_answers_or_redirects() {
 }
 
 #[test]
-fn responses_have_fields_as_the_rules_say() {
+fn responses_have_fields_as_the_rules_require() {
     let fixture = with_route(
         "set-response-fields = \"X-Who: {host}\"\nadd-response-fields = \"Via: 1.1 here\"\nremove-response-fields = \"Server\"\n\
          security-fields = true",

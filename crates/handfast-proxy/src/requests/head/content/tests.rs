@@ -103,7 +103,7 @@ fn begin(framing: Framing, is_response: bool) -> Incoming {
 }
 
 #[test]
-fn a_message_ends_where_its_framing_says_and_what_follows_is_left() {
+fn a_message_ends_by_its_framing_and_what_follows_is_left() {
     let chunks = "2;a=b\r\nab\r\n1\r\nc\r\n0\r\nX-Sum: 1\r\nx-b: 2\r\n\r\n";
     for (framing, sent, trailers) in
         [(Framing::Length(3), "abc", ""), (Framing::Chunked, chunks, "X-Sum=1 x-b=2")]
@@ -309,12 +309,12 @@ fn trailers() -> (Vec<Field>, &'static [u8]) {
 
 #[test]
 fn content_is_written_by_its_framing_and_behind_its_head() {
-    let large = "x".repeat(DIRECT);
+    let large = "x".repeat(MIN_DIRECT_BYTES);
     for (framing, pieces, expected) in [
         (Framing::None, &["ab"][..], String::new()),
         (Framing::Length(3), &["ab", "c"], "abc".into()),
         (Framing::Length(0), &[], String::new()),
-        (Framing::Length(DIRECT as u64), &[&large], large.clone()),
+        (Framing::Length(MIN_DIRECT_BYTES as u64), &[&large], large.clone()),
         (Framing::UntilClose, &["ab", &large, "c"], format!("ab{large}c")),
         (Framing::Chunked, &["ab", "c"], "2\r\nab\r\n1\r\nc\r\n0\r\nX-Sum: 1\r\n\r\n".into()),
         (Framing::Chunked, &[&large], format!("1000\r\n{large}\r\n0\r\nX-Sum: 1\r\n\r\n")),
