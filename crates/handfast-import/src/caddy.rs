@@ -19,7 +19,7 @@ use std::time::Duration;
 use handfast_text::foreign::without_values;
 use serde_json::{Map, Value};
 
-use crate::draft::Whole;
+use crate::draft::WholeDraft;
 use crate::imported::{ImportError, Imported, in_folder, read};
 use crate::note::{Fate, Notes, Place};
 use crate::row::{self, Table};
@@ -54,7 +54,7 @@ pub(crate) fn import(file: &Path, folder: &Path) -> Result<Imported, ImportError
         lists: 0,
         has_unchecked: false,
     };
-    let mut whole = Whole::default();
+    let mut whole = WholeDraft::default();
     import.known(At::new(&root, String::new()), "");
     let http = At::new(&root, String::new()).get("apps").get("http");
     import.known(At::new(&root, String::new()).get("apps"), "apps");
@@ -221,7 +221,7 @@ impl<'v> Import<'v> {
     }
 
     /// Settings of the whole process.
-    fn process(&mut self, http: &At<'v>, whole: &mut Whole) {
+    fn process(&mut self, http: &At<'v>, whole: &mut WholeDraft) {
         for (theirs, ours) in [("grace_period", "drain"), ("shutdown_delay", "drain-delay")] {
             if let Some(time) = http.get(theirs).time().and_then(|time| bounded(time, 1, 3_600)) {
                 whole.process.put(ours, time);

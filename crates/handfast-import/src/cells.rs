@@ -34,7 +34,7 @@ impl PathStart {
     }
 
     /// Returns true if no path is one of both.
-    fn is_apart(&self, other: &Self) -> bool {
+    fn is_disjoint(&self, other: &Self) -> bool {
         let lower = |start: &Self| Self::new(start.text.to_ascii_lowercase(), false);
         let (one, two) = if self.ignores_case || other.ignores_case {
             (lower(self), lower(other))
@@ -309,7 +309,7 @@ impl Conditions {
                 if path.covers(known) {
                     return Some(true);
                 }
-                known.is_apart(path).then_some(false)
+                known.is_disjoint(path).then_some(false)
             }
             Atom::Methods(methods) => {
                 let is_excluded = |method: &&String| {

@@ -94,7 +94,7 @@ impl Draft {
 
 /// All of it.
 #[derive(Debug, Default)]
-pub(crate) struct Whole {
+pub(crate) struct WholeDraft {
     /// Sections before the services: `process`, `access-log`.
     pub(crate) process: Section,
     pub(crate) access_log: Section,
@@ -106,7 +106,7 @@ pub(crate) struct Whole {
     pub(crate) left_out: Vec<String>,
 }
 
-impl Whole {
+impl WholeDraft {
     /// Adds a service, or its name if it was refused.
     pub(crate) fn add(&mut self, name: String, service: Draft, is_refused: bool) {
         if is_refused { self.left_out.push(name) } else { self.services.push(service) }

@@ -5,7 +5,7 @@ mod durations;
 use std::path::Path;
 
 use crate::address::Address;
-use crate::draft::{Draft, Whole};
+use crate::draft::{Draft, WholeDraft};
 use crate::imported::{ImportError, Imported, in_folder, no_such_option};
 use crate::note::Fate::{self, Refused};
 use crate::note::{Notes, Place};
@@ -17,8 +17,13 @@ pub(crate) static ROWS: Table = Table::new(|| row::rows(include_str!("../tables/
 
 pub(crate) fn import(arguments: &[String], folder: &Path) -> Result<Imported, ImportError> {
     let flags = flags(arguments)?;
-    let mut import =
-        Import { flags, folder, notes: Notes::default(), draft: Draft::default(), whole: Whole::default() };
+    let mut import = Import {
+        flags,
+        folder,
+        notes: Notes::default(),
+        draft: Draft::default(),
+        whole: WholeDraft::default(),
+    };
     import.process();
     import.sides();
     import.limits();
@@ -74,7 +79,7 @@ struct Import<'f> {
     folder: &'f Path,
     notes: Notes,
     draft: Draft,
-    whole: Whole,
+    whole: WholeDraft,
 }
 
 impl Import<'_> {

@@ -30,7 +30,7 @@ use proxy::Proxy;
 pub(crate) use rows::ROWS;
 use stores::Load;
 
-use crate::draft::Whole;
+use crate::draft::WholeDraft;
 use crate::imported::{ImportError, Imported, in_folder};
 use crate::note::{Fate, Notes};
 
@@ -40,7 +40,7 @@ pub(crate) fn import(files: &[PathBuf], folder: &Path) -> Result<Imported, Impor
     let (sections, conditions) = grammar::sections(&files)?;
     let proxies = proxy::proxies(&sections);
     let mut import = Import::new(&sections, proxies.clone(), folder);
-    let mut whole = Whole::default();
+    let mut whole = WholeDraft::default();
     for line in conditions.iter().filter(|line| line.word(0) == ".if") {
         import.note(
             line,
@@ -199,7 +199,7 @@ impl<'d> Import<'d> {
     }
 
     /// Settings of the whole process.
-    fn process(&mut self, whole: &mut Whole) {
+    fn process(&mut self, whole: &mut WholeDraft) {
         for line in self.global.clone() {
             self.report(line, "global ");
             match line.word(0) {

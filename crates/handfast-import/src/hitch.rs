@@ -17,7 +17,7 @@ use grammar::{Setting, Value};
 use handfast_tls::certificate::Certificate;
 
 use crate::address::Address;
-use crate::draft::{Draft, Whole};
+use crate::draft::{Draft, WholeDraft};
 use crate::imported::{ImportError, Imported, in_folder, no_such_option, read_bytes, text_of};
 use crate::note::{Fate, Notes, Place};
 use crate::openssl;
@@ -58,7 +58,7 @@ pub(crate) fn import(
         place: Place::Flag,
     }));
     unknown(&settings)?;
-    let mut hitch = Hitch { folder, notes: Notes::default(), whole: Whole::default() };
+    let mut hitch = Hitch { folder, notes: Notes::default(), whole: WholeDraft::default() };
     hitch.contradictions(&settings);
     hitch.process(&settings);
     let base = hitch.service(&settings);
@@ -126,7 +126,7 @@ fn report(settings: &[Setting], notes: &mut Notes) {
 struct Hitch<'f> {
     folder: &'f Path,
     notes: Notes,
-    whole: Whole,
+    whole: WholeDraft,
 }
 
 impl Hitch<'_> {
@@ -377,7 +377,7 @@ impl Hitch<'_> {
 
     /// Notes options without effect in a frontend without a certificate. `client-verify` is applied: the result must not be less
     /// secure than the file demands.
-    fn unheeded(&mut self, settings: &[Setting]) {
+    fn note_ineffective(&mut self, settings: &[Setting]) {
         for setting in settings {
             if WITH_A_CERTIFICATE_ONLY.contains(&setting.name.as_str()) {
                 let effect = "hitch ignores it in a frontend without a separate `pem-file`; the file's global value applies, as before";
@@ -446,7 +446,7 @@ impl Hitch<'_> {
             if file.is_some() || last(inner(setting), "pem-file").is_some() {
                 self.own(inner(setting), &mut own);
             } else {
-                self.unheeded(inner(setting));
+                self.note_ineffective(inner(setting));
             }
             self.clients(inner(setting), &mut own);
             services.push(own);

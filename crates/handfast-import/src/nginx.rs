@@ -25,7 +25,7 @@ use std::path::{Path, PathBuf};
 use grammar::Directive;
 use scope::own;
 
-use crate::draft::Whole;
+use crate::draft::WholeDraft;
 use crate::imported::{ImportError, Imported, in_folder};
 use crate::note::{Fate, Notes};
 use crate::row::{self, Table};
@@ -44,7 +44,7 @@ pub(crate) fn import(files: &[PathBuf], folder: &Path) -> Result<Imported, Impor
     let directives = grammar::directives(files, &prefix)?;
     let mut import =
         Import { prefix: &prefix, notes: Notes::default(), upstreams: Vec::new(), zones: Vec::new() };
-    let mut whole = Whole::default();
+    let mut whole = WholeDraft::default();
     import.process(&directives, &mut whole);
     let is_refused = import.notes.refused_since(0);
     import.http(&directives, is_refused, &mut whole);
@@ -103,7 +103,7 @@ impl<'d> Import<'d> {
     }
 
     /// Settings of the whole process.
-    fn process(&mut self, directives: &[Directive], whole: &mut Whole) {
+    fn process(&mut self, directives: &[Directive], whole: &mut WholeDraft) {
         if let Some(user) = own(directives, "user") {
             whole.process.put("user", user.argument(0));
             if let Some(group) = user.arguments.get(1) {

@@ -16,12 +16,12 @@ mod tests;
 use std::collections::HashSet;
 use std::path::Path;
 
-use grammar::{Document, Given, Service, Setting};
+use grammar::{Document, Service, ServiceOptions, Setting};
 pub(crate) use rows::ROWS;
 use rows::row_of;
 use translation::Translation;
 
-use crate::draft::{Draft, Whole};
+use crate::draft::{Draft, WholeDraft};
 use crate::imported::{ImportError, Imported, in_folder};
 use crate::note::{Fate, Notes};
 use crate::row::Scope;
@@ -33,7 +33,7 @@ pub(crate) fn import(file: &Path, bytes: &[u8], folder: &Path) -> Result<Importe
         document.services.push(grammar::Service::of_inetd(file, &document.global));
     }
     let mut notes = Notes::default();
-    let mut whole = Whole::default();
+    let mut whole = WholeDraft::default();
     global(&document, folder, &mut whole, &mut notes);
     let is_refused = notes.refused_since(0);
     let mut drafts: Vec<(&Service, Draft)> = Vec::new();
@@ -101,9 +101,9 @@ fn add_rule(primary: &mut Draft, mut rule: Draft) {
 }
 
 /// Settings of the whole process.
-fn global(document: &Document, folder: &Path, whole: &mut Whole, notes: &mut Notes) {
+fn global(document: &Document, folder: &Path, whole: &mut WholeDraft, notes: &mut Notes) {
     let is_global = |setting: &&Setting| row_of(&setting.key).is_some_and(|row| row.scope == Scope::Global);
-    let given = Given(document.global.iter().filter(is_global).collect());
+    let given = ServiceOptions(document.global.iter().filter(is_global).collect());
     for (option, key) in [("setuid", "user"), ("setgid", "group")] {
         if let Some(setting) = given.get(option) {
             whole.process.put(key, setting.value.as_str());
@@ -119,7 +119,7 @@ fn global(document: &Document, folder: &Path, whole: &mut Whole, notes: &mut Not
 }
 
 /// The notes of the table, for options whose meaning does not depend on their values, or does so in a simple way.
-fn report(given: &Given<'_>, notes: &mut Notes) {
+fn report(given: &ServiceOptions<'_>, notes: &mut Notes) {
     for setting in &given.0 {
         let Some(row) = row_of(&setting.key) else { continue };
         let is_of_program = ["execargs", "pty", "retry"].contains(&setting.key.as_str());

@@ -36,11 +36,11 @@ impl Deref for OpenCache {
 #[derive(Debug)]
 pub(crate) struct ServiceCache {
     pub(crate) model: model::Cache,
-    place: Arc<Place>,
+    place: Arc<CacheFolder>,
 }
 
 /// A folder, and its cache once it is open.
-struct Place {
+struct CacheFolder {
     service: Box<str>,
     settings: Settings,
     cache: OnceLock<Arc<OpenCache>>,
@@ -58,7 +58,7 @@ enum Phase {
     Over,
 }
 
-impl std::fmt::Debug for Place {
+impl std::fmt::Debug for CacheFolder {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.debug_struct("Place").field("settings", &self.settings).finish_non_exhaustive()
     }
@@ -71,7 +71,7 @@ impl ServiceCache {
             |before: &&Arc<Self>| (&before.model.folder, before.model.size) == (&model.folder, model.size);
         let place = before.filter(is_same).map(|before| Arc::clone(&before.place));
         let place = place.unwrap_or_else(|| {
-            Arc::new(Place {
+            Arc::new(CacheFolder {
                 service: service.into(),
                 settings: Settings {
                     descriptors_below: handfast_net::limits::file_numbers(),
@@ -135,7 +135,7 @@ impl ServiceCache {
 
 impl CacheStatus for ServiceCache {
     fn snapshot(&self) -> CacheSnapshot {
-        let Place { service, settings, cache, problem, .. } = &*self.place;
+        let CacheFolder { service, settings, cache, problem, .. } = &*self.place;
         let empty = CacheSnapshot {
             service: service.to_string(),
             folder: settings.folder.display().to_string(),
@@ -245,7 +245,7 @@ pub(crate) fn folders(config: &Config) -> impl Iterator<Item = &Path> {
     caches.map(|cache| cache.folder.as_path())
 }
 
-impl Place {
+impl CacheFolder {
     fn open(&self) {
         loop {
             match Cache::open(self.settings.clone()) {
@@ -288,7 +288,7 @@ impl Place {
 }
 
 /// The thread that opens it gives up.
-impl Drop for Place {
+impl Drop for CacheFolder {
     fn drop(&mut self) {
         self.set_over();
     }

@@ -70,7 +70,7 @@ impl<'v> Import<'v> {
     pub(super) fn request_fields(
         &mut self,
         ops: &At<'v>,
-        known: ServiceFacts,
+        facts: ServiceFacts,
         upstream: Option<&str>,
         changes: &mut Changes,
     ) {
@@ -87,7 +87,7 @@ impl<'v> Import<'v> {
                             ["{http.request.remote.host}", "{http.request.remote}"].contains(&text.as_str())
                         }
                         "x-forwarded-proto" => {
-                            text == "{http.request.scheme}" || (text == "https" && known.has_tls)
+                            text == "{http.request.scheme}" || (text == "https" && facts.has_tls)
                         }
                         "x-forwarded-host" => {
                             ["{http.request.host}", "{http.request.hostport}"].contains(&text.as_str())
@@ -104,7 +104,7 @@ impl<'v> Import<'v> {
                         self.note(&values, name, Fate::Refused, effect);
                         continue;
                     }
-                    match template(&text, known.port) {
+                    match template(&text, facts.port) {
                         Ok(text) if kind == "set" && at == 0 => changes.set(name, text),
                         Ok(text) => changes.add(name, text),
                         Err(what) => {
@@ -152,7 +152,7 @@ impl<'v> Import<'v> {
     pub(super) fn proxied(
         &mut self,
         proxy: &At<'v>,
-        known: ServiceFacts,
+        facts: ServiceFacts,
         cell: &Cell,
         route: &mut Draft,
         service: &mut Draft,
@@ -192,7 +192,7 @@ impl<'v> Import<'v> {
         let mut request = cell.request.clone();
         let ops = proxy.get("headers").get("request");
         let upstream = Some(addresses.as_slice()).filter(|all| all.len() == 1).map(|all| all[0].clone());
-        self.request_fields(&ops, known, upstream.as_deref(), &mut request);
+        self.request_fields(&ops, facts, upstream.as_deref(), &mut request);
         if has_tls && !request.has("host") && !ops.get("set").get("Host").is_there() {
             match &upstream {
                 Some(upstream) => {

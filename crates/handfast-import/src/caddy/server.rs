@@ -6,7 +6,7 @@ use super::walk::{Cell, End, Walk};
 use super::{At, Import, REDIRECTS, bounded};
 use crate::address::{listeners, networks};
 use crate::cells::{Changes, add_route};
-use crate::draft::{Draft, Whole};
+use crate::draft::{Draft, WholeDraft};
 use crate::note::Fate;
 use crate::toml::{Section, list, table};
 
@@ -27,7 +27,7 @@ impl<'v> Import<'v> {
         http: &At<'v>,
         certificates: &Certificates,
         is_refused: bool,
-        whole: &mut Whole,
+        whole: &mut WholeDraft,
     ) -> Vec<(String, Draft, bool)> {
         let port = |key: &str, usual: i64| http.get(key).number().unwrap_or(usual);
         let (plain_port, tls_port) = (port("http_port", 80), port("https_port", 443));
@@ -118,7 +118,7 @@ impl<'v> Import<'v> {
         (has_tls, group): (bool, &[Listener]),
         rest: End<'v>,
         (names, certificates): (&[String], &Certificates),
-        whole: &mut Whole,
+        whole: &mut WholeDraft,
     ) -> Draft {
         let mut service = Draft::default();
         service.put("", "name", name);

@@ -1,7 +1,7 @@
 //! `apps.tls` and `tls_connection_policies`: certificates, versions, and clients' certificates.
 
 use super::{At, Import};
-use crate::draft::{Draft, Whole, acme_section};
+use crate::draft::{Draft, WholeDraft, acme_section};
 use crate::note::Fate;
 use crate::openssl;
 use crate::toml::{Section, Value, list, table};
@@ -85,7 +85,7 @@ impl<'v> Import<'v> {
         server: &At<'v>,
         (names, certificates): (&[String], &Certificates),
         service: &mut Draft,
-        whole: &mut Whole,
+        whole: &mut WholeDraft,
     ) {
         for file in &certificates.files {
             service.of("").append("certificate", file.clone());
@@ -117,7 +117,7 @@ impl<'v> Import<'v> {
         names: &[&String],
         certificates: &Certificates,
         service: &mut Draft,
-        whole: &mut Whole,
+        whole: &mut WholeDraft,
     ) {
         if let Some(name) = names.iter().find(|name| name.starts_with('*')) {
             let effect =

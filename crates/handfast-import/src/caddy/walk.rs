@@ -60,7 +60,7 @@ struct Next<'v> {
 /// The walk through the routes of a service.
 pub(super) struct Walk<'w, 'v> {
     pub(super) import: &'w mut Import<'v>,
-    pub(super) known: ServiceFacts,
+    pub(super) facts: ServiceFacts,
     pub(super) server: At<'v>,
     pub(super) cells: Vec<(Cell, End<'v>)>,
     /// Outcome for requests that no handler answers.
@@ -111,11 +111,11 @@ fn forwards(handlers: &At<'_>) -> bool {
 impl<'w, 'v> Walk<'w, 'v> {
     pub(super) fn new(
         import: &'w mut Import<'v>,
-        known: ServiceFacts,
+        facts: ServiceFacts,
         server: At<'v>,
         rest: End<'v>,
     ) -> Self {
-        Self { import, known, server, cells: Vec::new(), rest, depth: 0, is_stopped: false }
+        Self { import, facts, server, cells: Vec::new(), rest, depth: 0, is_stopped: false }
     }
 
     pub(super) fn run(&mut self) {
@@ -162,7 +162,7 @@ impl<'w, 'v> Walk<'w, 'v> {
             next.at += 1;
             return Some(next);
         }
-        let formula = match self.import.matches(&route.get("match"), self.known) {
+        let formula = match self.import.matches(&route.get("match"), self.facts) {
             Ok(formula) => formula,
             Err(what) => {
                 self.import.note(route, "match", Fate::Refused, what);
@@ -423,16 +423,16 @@ impl<'w, 'v> Walk<'w, 'v> {
         self.import.known(handler.clone(), "headers");
         self.import.known(handler.get("response"), "headers response");
         self.import.known(handler.get("request"), "headers request");
-        self.import.request_fields(&handler.get("request"), self.known, None, &mut cell.request);
+        self.import.request_fields(&handler.get("request"), self.facts, None, &mut cell.request);
         let response = handler.get("response");
         if response.get("deferred").is_true() {
             // The handler that comes first has the last word.
             let mut changes = Changes::default();
-            self.import.fields(&response, self.known, &mut changes);
+            self.import.fields(&response, self.facts, &mut changes);
             changes.then(&cell.response);
             cell.response = changes;
         } else {
-            self.import.fields(&response, self.known, &mut cell.beside);
+            self.import.fields(&response, self.facts, &mut cell.beside);
         }
         Some(next)
     }
@@ -508,7 +508,7 @@ impl<'w, 'v> Walk<'w, 'v> {
                     self.refused(&values, field, "write basic-auth of a route by hand");
                     return;
                 }
-                _ => match template(&value, self.known.port) {
+                _ => match template(&value, self.facts.port) {
                     Ok(value) => own.set(field, value),
                     Err(what) => {
                         self.refused(&values, field, format!("Handfast has no {what}"));
@@ -537,7 +537,7 @@ impl<'w, 'v> Walk<'w, 'v> {
     }
 
     fn redirect(&mut self, cell: &Cell, handler: &At<'v>, location: &str, status: i64) {
-        let to = match template(location, self.known.port) {
+        let to = match template(location, self.facts.port) {
             Ok(to) => to,
             Err(what) => {
                 self.refused(handler, "Location", format!("Handfast has no {what}"));

@@ -9,7 +9,7 @@ use super::value::ServiceFacts;
 #[derive(Clone, Debug)]
 pub(super) struct Around<'i, 'd> {
     pub(super) proxy: Proxy<'d>,
-    pub(super) known: ServiceFacts,
+    pub(super) facts: ServiceFacts,
     pub(super) is_passed_through: bool,
     pub(super) accepts_header: bool,
     pub(super) folder: &'i Path,

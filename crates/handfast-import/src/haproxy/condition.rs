@@ -165,8 +165,8 @@ fn expression(words: &[String], around: &mut Around<'_, '_>, phase: Phase) -> Re
     match (test.fetch.as_str(), test.argument.to_ascii_lowercase().as_str()) {
         ("always_true" | "wait_end", "") => none(Formula::Always(true)),
         ("always_false", "") => none(Formula::Always(false)),
-        ("ssl_fc", "") => none(Formula::Always(around.known.has_tls)),
-        ("ssl_fc_has_sni", "") if !around.known.has_tls => none(Formula::Always(false)),
+        ("ssl_fc", "") => none(Formula::Always(around.facts.has_tls)),
+        ("ssl_fc_has_sni", "") if !around.facts.has_tls => none(Formula::Always(false)),
         ("dst_port", "") => port(&test, around),
         ("src" | "fc_src", "") => source(&test),
         ("ssl_hello_type", "") if around.is_passed_through => {
@@ -181,7 +181,7 @@ fn expression(words: &[String], around: &mut Around<'_, '_>, phase: Phase) -> Re
         ("ssl_sni", "") => {
             Err("the name in TLS is read where TLS is passed through: ssl_fc_sni is that of this TLS".into())
         }
-        ("ssl_fc_sni", "") if !around.known.has_tls => Ok(Formula::Always(false)),
+        ("ssl_fc_sni", "") if !around.facts.has_tls => Ok(Formula::Always(false)),
         ("ssl_fc_sni", "") => {
             if phase == Phase::Request {
                 let effect = "the Host of a request decides, not the name in TLS: where both differ, the answer is 421, unless the certificate has both";
@@ -232,7 +232,7 @@ fn source(test: &Test) -> Read {
 }
 
 fn port(test: &Test, around: &Around<'_, '_>) -> Read {
-    let port = around.known.port.ok_or("it listens on several ports: write a frontend for each")?;
+    let port = around.facts.port.ok_or("it listens on several ports: write a frontend for each")?;
     let tested_ports: Option<Vec<u16>> = test.patterns.iter().map(|text| text.parse().ok()).collect();
     let tested_ports = tested_ports.filter(|ports| !ports.is_empty()).ok_or("expected numbers of ports")?;
     Ok(Formula::Always(tested_ports.contains(&port)))

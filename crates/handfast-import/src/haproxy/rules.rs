@@ -104,7 +104,7 @@ impl<'d> Import<'d> {
         }
         if self.is_http {
             for line in proxy.own(&["http-request"]) {
-                if is_for_nothing(line.from(1), around) {
+                if never_holds(line.from(1), around) {
                     continue;
                 }
                 if let Some(action) = self.http_request(line, around) {
@@ -113,7 +113,7 @@ impl<'d> Import<'d> {
                 }
             }
             for line in proxy.own(&["redirect"]) {
-                if is_for_nothing(line.from(1), around) {
+                if never_holds(line.from(1), around) {
                     continue;
                 }
                 if let Some(action) = self.redirect(line, 1, around) {
@@ -326,7 +326,7 @@ impl<'d> Import<'d> {
                 "default-errorfiles" => {}
                 "hdr" => {
                     let (name, text) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
-                    match template(text, around.known) {
+                    match template(text, around.facts) {
                         Ok(value) => fields.add(name, value.text),
                         Err(what) => self.note(line, Fate::Refused, format!("Handfast has no {what}")),
                     }
@@ -365,7 +365,7 @@ impl<'d> Import<'d> {
                 }
             }
         }
-        let converted = match template(text, around.known) {
+        let converted = match template(text, around.facts) {
             Ok(converted) => converted,
             Err(what) => {
                 self.note(line, Fate::Refused, format!("Handfast has no {what}"));
@@ -392,7 +392,7 @@ impl<'d> Import<'d> {
             );
             return None;
         }
-        if kind == "scheme" && around.known.port.is_some_and(|port| port != 80 && port != 443) {
+        if kind == "scheme" && around.facts.port.is_some_and(|port| port != 80 && port != 443) {
             self.note(line, Fate::Approximated, "the target has no port, where the client's Host has one");
         }
         Some(Action::Redirect { to, status: status.into() })
@@ -428,7 +428,7 @@ impl<'d> Import<'d> {
             self.forwarding(line, &lower, text, around);
             return None;
         }
-        match template(text, around.known) {
+        match template(text, around.facts) {
             Ok(Text { text, remark }) => {
                 if let Some(remark) = remark {
                     self.note(line, Fate::Approximated, remark);
@@ -449,8 +449,8 @@ impl<'d> Import<'d> {
 
     /// A field that names the client: Handfast writes the usual ones automatically, for all requests of a service.
     fn forwarding(&mut self, line: &'d Line, name: &str, text: &str, around: &Around<'_, 'd>) {
-        let scheme = if around.known.has_tls { "https" } else { "http" };
-        let written = template(text, around.known).map(|value| value.text);
+        let scheme = if around.facts.has_tls { "https" } else { "http" };
+        let written = template(text, around.facts).map(|value| value.text);
         let is_usual = match (name, written.as_deref()) {
             ("x-forwarded-for", Ok("{client-address}")) => true,
             ("x-forwarded-proto", Ok(text)) => text == scheme || text == "{scheme}",
@@ -487,7 +487,7 @@ impl<'d> Import<'d> {
                     }
                     changes.remove(name);
                 } else {
-                    match template(line.word(3), around.known) {
+                    match template(line.word(3), around.facts) {
                         Ok(Text { text, remark }) => {
                             if let Some(remark) = remark {
                                 self.note(line, Fate::Approximated, remark);
@@ -513,7 +513,7 @@ impl<'d> Import<'d> {
 }
 
 /// Returns true if a condition never holds here, such as `ssl_fc` where clients speak plain text.
-fn is_for_nothing(words: &[String], around: &Around<'_, '_>) -> bool {
+fn never_holds(words: &[String], around: &Around<'_, '_>) -> bool {
     let mut probe = around.clone();
     condition::condition(words, &mut probe, Phase::Request)
         .is_ok_and(|formula| formula.within(&crate::cells::Conditions::default()) == Formula::Always(false))

@@ -13,7 +13,7 @@ use super::value::{ServiceFacts, bounded, time};
 use super::walk::{Cell, End, Walk};
 use crate::address::listeners;
 use crate::cells::{Changes, Formula, add_route, covers};
-use crate::draft::{Draft, Whole};
+use crate::draft::{Draft, WholeDraft};
 use crate::note::Fate;
 use crate::toml::{Value, list, table};
 
@@ -22,7 +22,7 @@ const BACKEND_RULES_START: usize = 10;
 
 impl<'d> Import<'d> {
     /// Adds the services of a frontend or `listen`. `is_refused`: what all services need was refused.
-    pub(super) fn services(&mut self, proxy: &Proxy<'d>, is_refused: bool, whole: &mut Whole) {
+    pub(super) fn services(&mut self, proxy: &Proxy<'d>, is_refused: bool, whole: &mut WholeDraft) {
         let before = self.notes.refusals();
         let lines: Vec<_> = proxy.section.lines.iter().filter(|line| line.begins(&["bind"])).collect();
         let groups = self.binds(&lines);
@@ -115,7 +115,7 @@ impl<'d> Import<'d> {
     fn routes(
         &mut self,
         proxy: &Proxy<'d>,
-        known: ServiceFacts,
+        facts: ServiceFacts,
         is_passed_through: bool,
         accepts_header: bool,
         service: &mut Draft,
@@ -129,7 +129,7 @@ impl<'d> Import<'d> {
             .collect();
         let around = |proxy: Proxy<'d>| Around {
             proxy,
-            known,
+            facts,
             is_passed_through,
             accepts_header,
             folder,
@@ -171,10 +171,10 @@ impl<'d> Import<'d> {
                     .collect(),
             );
             responses.insert(name, self.of_responses(&mut around));
-            backends.push(self.backend(&found, known.port));
+            backends.push(self.backend(&found, facts.port));
         }
         if has_servers {
-            backends.push(self.backend(proxy, known.port));
+            backends.push(self.backend(proxy, facts.port));
         }
         let mut walk = Walk {
             import: self,

@@ -50,7 +50,7 @@ impl<'d> Import<'d> {
                     self.note(directive, Fate::Refused, effect);
                 }
                 ("x-request-id", "$request_id") => {}
-                (name, value) => match template(value, routes.known) {
+                (name, value) => match template(value, routes.facts) {
                     Ok(value) => {
                         let is_host = name == "host";
                         is_host_written |= is_host;

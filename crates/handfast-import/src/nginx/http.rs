@@ -8,7 +8,7 @@ use super::listen::{self, Socket};
 use super::scope::{Scope, own};
 use super::value::{size, time, written_size};
 use crate::address::{listeners, networks};
-use crate::draft::{Draft, Whole};
+use crate::draft::{Draft, WholeDraft};
 use crate::note::Fate;
 use crate::toml::list;
 
@@ -38,7 +38,7 @@ pub(super) struct Server<'d> {
 }
 
 impl<'d> Import<'d> {
-    pub(super) fn http(&mut self, directives: &'d [Directive], is_refused: bool, whole: &mut Whole) {
+    pub(super) fn http(&mut self, directives: &'d [Directive], is_refused: bool, whole: &mut WholeDraft) {
         let http = own(directives, "http");
         let block = http.map_or(directives, Directive::inner);
         let scope = Scope::new(block);

@@ -15,7 +15,7 @@ use crate::toml::{list, table};
 /// Context in which the routes of a service are made.
 pub(super) struct Routes<'s> {
     pub(super) service: &'s mut Draft,
-    pub(super) known: ServerFacts<'s>,
+    pub(super) facts: ServerFacts<'s>,
     pub(super) has_tls: bool,
     pub(super) uses_backends: bool,
     pub(super) is_forwarded: bool,
@@ -55,7 +55,7 @@ impl<'d> Import<'d> {
             };
             let mut routes = Routes {
                 service: &mut *service,
-                known,
+                facts: known,
                 has_tls: socket.has_tls,
                 uses_backends,
                 is_forwarded,
@@ -230,7 +230,7 @@ impl<'d> Import<'d> {
             route.put("", "path", without);
             let to = path.replace('{', "{{").replace('}', "}}") + "{query}";
             route.put("", "redirect", table([("to", to.into()), ("status", "301".into())]));
-            self.response_fields(&scope.within(location.inner()), &mut route, routes.known);
+            self.response_fields(&scope.within(location.inner()), &mut route, routes.facts);
             routes.service.routes.push(route);
         }
     }
@@ -241,9 +241,9 @@ impl<'d> Import<'d> {
             (url, "") if url.parse::<u16>().is_err() => ("302", url),
             (status, text) => (status, text),
         };
-        self.response_fields(scope, route, routes.known);
+        self.response_fields(scope, route, routes.facts);
         if matches!(status, "301" | "302" | "303" | "307" | "308") {
-            let to = template(text, routes.known);
+            let to = template(text, routes.facts);
             let is_url = |to: &String| {
                 ["http://", "https://", "{scheme}://"].iter().any(|start| to.starts_with(start))
                     || to.strip_prefix('/').is_some_and(|rest| !rest.starts_with(['/', '{']))
@@ -323,7 +323,7 @@ impl<'d> Import<'d> {
         }
         self.access(scope, route);
         let has_host = self.request_fields(scope, &target, route, routes);
-        self.response_fields(scope, route, routes.known);
+        self.response_fields(scope, route, routes.facts);
         let is_changed = match scope.text("proxy_redirect") {
             None | Some("default") => !has_host || target.path.is_some_and(|new| new != path),
             Some(word) => word != "off",

@@ -5,7 +5,7 @@ use super::grammar::Directive;
 use super::listen;
 use super::scope::{Scope, own};
 use super::value::time;
-use crate::draft::{Draft, Whole};
+use crate::draft::{Draft, WholeDraft};
 use crate::note::Fate;
 use crate::toml::list;
 
@@ -14,7 +14,7 @@ const TIMES: [(&str, Option<&str>, &str); 2] =
     [("proxy_timeout", Some("10m"), "idle"), ("proxy_connect_timeout", None, "connect")];
 
 impl<'d> Import<'d> {
-    pub(super) fn stream(&mut self, directives: &'d [Directive], is_refused: bool, whole: &mut Whole) {
+    pub(super) fn stream(&mut self, directives: &'d [Directive], is_refused: bool, whole: &mut WholeDraft) {
         let Some(stream) = own(directives, "stream").map(Directive::inner) else { return };
         self.upstreams = stream.iter().filter(|inner| inner.name == "upstream").collect();
         let is_around =

@@ -144,22 +144,22 @@ impl Document {
     }
 
     /// The effective options of a service: its options, and those before the first service as defaults.
-    pub(super) fn given<'d>(&'d self, service: &'d Service) -> Given<'d> {
+    pub(super) fn given<'d>(&'d self, service: &'d Service) -> ServiceOptions<'d> {
         let is_its = |setting: &&Setting| {
             let scope = super::rows::row_of(&setting.key).map(|row| row.scope);
             let is_own = service.settings.iter().any(|own| own.key == setting.key);
             scope == Some(Scope::Service)
                 && (!is_own || super::rows::REPEATABLE.contains(&setting.key.as_str()))
         };
-        Given(self.global.iter().filter(is_its).chain(&service.settings).collect())
+        ServiceOptions(self.global.iter().filter(is_its).chain(&service.settings).collect())
     }
 }
 
 /// The options of one service, or of all.
 #[derive(Debug)]
-pub(super) struct Given<'d>(pub(super) Vec<&'d Setting>);
+pub(super) struct ServiceOptions<'d>(pub(super) Vec<&'d Setting>);
 
-impl<'d> Given<'d> {
+impl<'d> ServiceOptions<'d> {
     /// The last of a name; an empty value is none.
     pub(super) fn get(&self, key: &str) -> Option<&'d Setting> {
         self.all(key).last().filter(|setting| !setting.value.is_empty())

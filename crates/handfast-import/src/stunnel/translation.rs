@@ -2,15 +2,15 @@
 
 use std::path::Path;
 
-use super::grammar::{Given, Service, Setting};
+use super::grammar::{Service, ServiceOptions, Setting};
 use crate::imported::in_folder;
 use crate::note::{Fate, Notes};
 
 /// A service being translated.
 pub(super) struct Translation<'t> {
     pub(super) service: &'t Service,
-    pub(super) given: &'t Given<'t>,
-    /// Base folder of relative paths.
+    pub(super) given: &'t ServiceOptions<'t>,
+    /// Where relative paths start from.
     pub(super) folder: &'t Path,
     /// True if the file has no section: its one client is at standard input.
     pub(super) is_inetd: bool,

@@ -40,7 +40,7 @@ pub(crate) struct CheckPlan {
     /// Address to check.
     pub(crate) address: Address,
     /// The tunnel destination to request from the proxy at this address, and how; `None`: it is the backend itself.
-    pub(crate) behind: Option<TunnelDestination>,
+    pub(crate) destination: Option<TunnelDestination>,
     pub(crate) through: Option<Arc<ProxyHop>>,
     /// The `Host` of a check over HTTP.
     pub(crate) host: String,
@@ -58,8 +58,8 @@ impl CheckPlan {
     /// Returns true if this is the same check of the same backend.
     fn is_same(&self, other: &Self) -> bool {
         let settings = |plan: &Self| plan.tls.as_ref().map(|(tls, _)| Arc::as_ptr(tls));
-        (&self.address, &self.behind, &self.through, &self.host)
-            == (&other.address, &other.behind, &other.through, &other.host)
+        (&self.address, &self.destination, &self.through, &self.host)
+            == (&other.address, &other.destination, &other.through, &other.host)
             && (self.header, &self.check, &self.source) == (other.header, &other.check, &other.source)
             && settings(self) == settings(other)
             && Arc::ptr_eq(&self.standing, &other.standing)

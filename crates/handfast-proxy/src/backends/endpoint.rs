@@ -24,7 +24,7 @@ pub(crate) struct Endpoint {
     pub(crate) name: Rc<str>,
     pub(crate) address: Address,
     /// The tunnel destination to request from the proxy at this address; `None`: it is the backend itself.
-    pub(crate) behind: Option<TunnelDestination>,
+    pub(crate) destination: Option<TunnelDestination>,
     /// True if a program is started for each connection. It receives the client's address in a PROXY header.
     pub(crate) is_program: bool,
     pub(crate) standing: Arc<Standing>,
@@ -34,17 +34,17 @@ pub(crate) struct Endpoint {
 
 impl Endpoint {
     pub(crate) fn new(
-        DialAddress { name, address, behind, is_program }: DialAddress,
+        DialAddress { name, address, destination: behind, is_program }: DialAddress,
         standing: Arc<Standing>,
         metrics: Arc<BackendMetrics>,
     ) -> Rc<Self> {
         let (name, connections) = (name.into(), Cell::new(0));
-        Rc::new(Self { name, address, behind, is_program, standing, metrics, connections })
+        Rc::new(Self { name, address, destination: behind, is_program, standing, metrics, connections })
     }
 
     /// The name that its certificate must have, unless the configuration names another one.
     pub(crate) fn host(&self) -> Option<String> {
-        host_of(&self.name, &self.address, self.behind.as_ref())
+        host_of(&self.name, &self.address, self.destination.as_ref())
     }
 }
 

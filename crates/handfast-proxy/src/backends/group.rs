@@ -217,7 +217,7 @@ impl Group {
         if self.slow_start.is_zero() {
             return whole;
         }
-        let Some(since) = member.endpoint.standing.came_up() else { return whole };
+        let Some(since) = member.endpoint.standing.recovered_at() else { return whole };
         let age = now.since(since);
         if age >= self.slow_start {
             return whole;

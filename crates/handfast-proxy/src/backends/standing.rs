@@ -235,7 +235,7 @@ impl Standing {
     }
 
     /// Returns the time at which it was last up again; `None`: it was never down.
-    pub(crate) fn came_up(&self) -> Option<Moment> {
+    pub(crate) fn recovered_at(&self) -> Option<Moment> {
         Some(self.came_up.load(Ordering::Relaxed)).filter(|since| *since != 0).map(Moment::from_nanos)
     }
 

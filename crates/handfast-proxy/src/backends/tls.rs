@@ -45,12 +45,12 @@ pub(crate) enum BackendPrelude {
 pub(crate) struct BackendTlsClient {
     settings: Arc<BackendTlsSettings>,
     /// By the endpoint's name; made when it is dialled first.
-    clients: RefCell<HashMap<Rc<str>, Made>>,
+    clients: RefCell<HashMap<Rc<str>, ThreadClient>>,
 }
 
 /// A thread's client for one endpoint.
 #[derive(Debug)]
-struct Made {
+struct ThreadClient {
     client: Client,
     /// Client from which the clients of all threads are copied. It exists as long as one of them.
     _origin: Arc<Client>,
@@ -78,11 +78,11 @@ impl BackendTlsClient {
         now: Moment,
     ) -> Result<ClientSession, Failure> {
         let mut clients = self.clients.borrow_mut();
-        if !clients.get(&endpoint.name).is_some_and(|made| is_good(made.at, now)) {
+        if !clients.get(&endpoint.name).is_some_and(|made| is_resumable(made.at, now)) {
             match self.settings.origin(endpoint, now)? {
                 Some((origin, at)) => {
                     let client = origin.for_another_thread();
-                    clients.insert(Rc::clone(&endpoint.name), Made { client, _origin: origin, at });
+                    clients.insert(Rc::clone(&endpoint.name), ThreadClient { client, _origin: origin, at });
                 }
                 // Another thread makes one at this moment: this connection has its own, and the next one finds the other.
                 None => {
@@ -116,7 +116,7 @@ impl BackendTlsClient {
     }
 
     /// Describes a mismatch between the application protocols of the two sides of a connection; `None` without any.
-    pub(crate) fn at_odds(&self, agreed: Option<&str>, chosen: Option<&str>) -> Option<String> {
+    pub(crate) fn protocol_mismatch(&self, agreed: Option<&str>, chosen: Option<&str>) -> Option<String> {
         let agreed = agreed.filter(|_| self.settings.model.alpn == BackendAlpn::Client)?;
         // RFC 7301 §3.2 lets a server ignore the extension, and servers of HTTP/1.1 alone often do.
         let is_silent = chosen.is_none() && agreed == "http/1.1";
@@ -136,7 +136,7 @@ impl BackendTlsClient {
 }
 
 /// Returns true if sessions of a client made at `at` are still resumed.
-fn is_good(at: Moment, now: Moment) -> bool {
+fn is_resumable(at: Moment, now: Moment) -> bool {
     now.since(at) < MAX_SESSION_AGE
 }
 
@@ -206,7 +206,7 @@ impl BackendTlsSettings {
             Err(TryLockError::Poisoned(origins)) => origins.into_inner(),
             Err(TryLockError::WouldBlock) => return Ok(None),
         };
-        let known = origins.get(&*endpoint.name).filter(|origin| is_good(origin.at, now));
+        let known = origins.get(&*endpoint.name).filter(|origin| is_resumable(origin.at, now));
         if let Some((client, at)) = known.and_then(|origin| Some((origin.client.upgrade()?, origin.at))) {
             return Ok(Some((client, at)));
         }

@@ -36,7 +36,7 @@ pub(crate) struct DialAddress {
     /// Address to dial.
     pub(crate) address: Address,
     /// The tunnel destination to request from the proxy at this address; `None`: it is the backend itself.
-    pub(crate) behind: Option<TunnelDestination>,
+    pub(crate) destination: Option<TunnelDestination>,
     /// True if a program is started for the connection.
     pub(crate) is_program: bool,
 }
@@ -55,12 +55,12 @@ impl TunnelDestination {
 impl DialAddress {
     /// An address that is dialled as it is.
     pub(crate) fn of(name: String, address: &Address, is_program: bool) -> Self {
-        Self { name, address: address.clone(), behind: None, is_program }
+        Self { name, address: address.clone(), destination: None, is_program }
     }
 
     /// The same with another port of the backend's; a proxy on the way keeps its own. A unix socket has none.
     pub(crate) fn at(mut self, port: Option<u16>) -> Self {
-        match (&mut self.behind, &mut self.address, port) {
+        match (&mut self.destination, &mut self.address, port) {
             (Some(behind), _, Some(port)) => behind.port = port,
             (None, Address::Ip(address), Some(port)) => address.set_port(port),
             _ => {}
@@ -70,7 +70,7 @@ impl DialAddress {
 
     /// The name that the backend's certificate must have, unless the configuration names another one.
     pub(crate) fn host(&self) -> Option<String> {
-        host_of(&self.name, &self.address, self.behind.as_ref())
+        host_of(&self.name, &self.address, self.destination.as_ref())
     }
 }
 
@@ -87,7 +87,7 @@ pub(crate) fn dial_addresses(
     let via = |proxy: DialAddress| DialAddress {
         name: format!("{target} via {}", proxy.address),
         address: proxy.address,
-        behind: Some(behind.clone()),
+        destination: Some(behind.clone()),
         is_program: false,
     };
     direct(&through.proxy, own, addresses).into_iter().map(via).collect()
@@ -182,10 +182,10 @@ mod tests {
         let found = dial_addresses(&name("db", 5432), Some(&through), &OwnTargets::default(), &addresses);
         let names: Vec<_> = found.iter().map(|place| place.name.as_str()).collect();
         assert_eq!(names, ["db:5432 via 10.0.0.2:3128", "db:5432 via [::1]:3128"]);
-        assert_eq!(found[1].behind, Some(TunnelDestination { host: "db".into(), port: 5432 }));
+        assert_eq!(found[1].destination, Some(TunnelDestination { host: "db".into(), port: 5432 }));
         // Another port is the backend's; the proxy's stays.
         let other = found[1].clone().at(Some(9));
-        assert_eq!(other.behind, Some(TunnelDestination { host: "db".into(), port: 9 }));
+        assert_eq!(other.destination, Some(TunnelDestination { host: "db".into(), port: 9 }));
         assert_eq!(other.address, found[1].address);
         // Without an address of the proxy there is no way.
         assert_eq!(

@@ -89,7 +89,7 @@ impl Ordering {
     /// Passes an operator's request on: to order the certificate of a name now, or to revoke it.
     pub(crate) fn send_request(&self, name: String, revokes: bool, reply: Reply<String>) {
         let Some(running) = &self.running else {
-            // The asker may have left.
+            // The requester may have disconnected.
             let _ = reply.send(Err("no certificate is ordered by this proxy, see [acme]".to_owned()));
             return;
         };

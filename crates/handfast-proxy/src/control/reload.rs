@@ -361,7 +361,7 @@ impl Reloads {
 
     pub(crate) fn answer(&mut self, result: &Result<String, ReloadRefusal>) {
         for reply in self.replies.drain(..) {
-            // The asker may have left.
+            // The requester may have disconnected.
             let _ = reply.send(result.clone());
         }
     }

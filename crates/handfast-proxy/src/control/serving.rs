@@ -99,7 +99,7 @@ impl Serving {
                         reloads.request_reload(Scope::Configuration, Some(reply), || program.present());
                     }
                     Request::Backend { service, backend, requested, reply } => {
-                        // The asker may have left.
+                        // The requester may have disconnected.
                         let _ = reply.send(program.set_backend(&service, &backend, requested));
                         program.publish_state();
                     }

@@ -22,11 +22,11 @@ impl Program {
     /// `leaving`: a stop has begun, so there is nothing to take over.
     pub(crate) fn on_upgrade_event(&mut self, event: UpgradeEvent, leaving: bool) -> Option<Successor> {
         match event {
-            UpgradeEvent::Start { asker, .. } if leaving => refuse(&asker, "it is stopping"),
-            UpgradeEvent::Start { program, asker } => {
+            UpgradeEvent::Start { requester, .. } if leaving => refuse(&requester, "it is stopping"),
+            UpgradeEvent::Start { program, requester } => {
                 let process = &self.state.config.process;
                 let has_given_up = process.user.is_some() && rustix::process::geteuid().as_raw() != 0;
-                self.upgrades.start(program, asker, !has_given_up, &self.notifier);
+                self.upgrades.start(program, requester, !has_given_up, &self.notifier);
             }
             UpgradeEvent::Counters { sender } => {
                 self.upgrades.receive_counters(sender, Arc::clone(&self.registry))
@@ -67,7 +67,7 @@ impl Program {
                     return None;
                 }
                 let path = self.state.config.process.upgrade_socket.clone();
-                let after = self.is_followed_by(process, &addresses);
+                let after = self.release_to_successor(process, &addresses);
                 if let Some(path) = path.filter(|_| counts) {
                     // Not before the admin page is the other one's: its numbers must not be behind those seen here.
                     self.upgrades.send_counters(taker, path, Arc::clone(&self.registry));
@@ -87,7 +87,7 @@ impl Program {
     }
 
     /// Lets go of everything that the other process has.
-    fn is_followed_by(&mut self, process: u32, addresses: &[Address]) -> Successor {
+    fn release_to_successor(&mut self, process: u32, addresses: &[Address]) -> Successor {
         self.notifier.disconnect();
         let listeners = self.listeners.hand_over(addresses);
         if self.shared.admin_socket().is_some_and(|admin| addresses.contains(&admin.address)) {

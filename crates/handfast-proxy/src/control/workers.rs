@@ -325,7 +325,7 @@ impl Worker {
         sandbox::confine_this_thread();
         let (log, sweeper, pool) = (Rc::clone(&thread), Rc::clone(&thread), Rc::clone(&thread));
         engine::run(Watch { thread, metrics }, move || {
-            spawn(Priority::Flow, log.tend_log());
+            spawn(Priority::Flow, log.run_log_flush());
             spawn(Priority::Flow, sweeper.sweep_contexts());
             spawn(Priority::Flow, pool.sweep_pool());
             spawn(Priority::Flow, orders.run());

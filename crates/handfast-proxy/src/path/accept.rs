@@ -54,9 +54,9 @@ pub(crate) async fn accept(mut listener: Listener, id: ListenerId, thread: Rc<Wo
         let Some(service) = service else { break };
         match take(&mut listener, &thread, &service, batch) {
             // There may be more, so the next batch is larger.
-            Taken::All => batch = (batch * 2).min(MAX_BATCH),
-            Taken::Some(count) => batch = count.max(1),
-            Taken::AtLimit(limit) => {
+            AcceptedBatch::All => batch = (batch * 2).min(MAX_BATCH),
+            AcceptedBatch::Some(count) => batch = count.max(1),
+            AcceptedBatch::AtLimit(limit) => {
                 // Each client that leaves makes room for one, and then the limit is reached again: all that counts once.
                 if back_off.waiting.is_none() {
                     service.metrics.refused(limit);
@@ -65,7 +65,7 @@ pub(crate) async fn accept(mut listener: Listener, id: ListenerId, thread: Rc<Wo
                 at_limit(&mut listener, &thread).await;
                 continue;
             }
-            Taken::Failed(fault, count) => {
+            AcceptedBatch::Failed(fault, count) => {
                 if count > 0 {
                     back_off.reset_pause();
                 }
@@ -89,7 +89,7 @@ pub(crate) async fn accept(mut listener: Listener, id: ListenerId, thread: Rc<Wo
 }
 
 /// Outcome of taking one batch from the queue.
-enum Taken {
+enum AcceptedBatch {
     /// A whole batch.
     All,
     /// This number, and the queue is empty.
@@ -105,12 +105,12 @@ fn take(
     thread: &Rc<WorkerContext>,
     service: &Rc<ThreadService>,
     batch: usize,
-) -> Taken {
+) -> AcceptedBatch {
     for count in 0..batch {
-        let Some(permit) = thread.share.take() else { return Taken::AtLimit(Limit::Process) };
+        let Some(permit) = thread.share.take() else { return AcceptedBatch::AtLimit(Limit::Process) };
         let service_permit = service.share.as_ref().map(Share::take);
         if matches!(service_permit, Some(None)) {
-            return Taken::AtLimit(Limit::Service);
+            return AcceptedBatch::AtLimit(Limit::Service);
         }
         // The permits come first: a client that was accepted and has none could only be reset, and in the kernel's queue it
         // waits for the next one. They are given back when no task uses them.
@@ -118,11 +118,11 @@ fn take(
             Ok(Some((client, peer))) => {
                 begin(thread, service, client, peer, (permit, service_permit.flatten()))
             }
-            Ok(None) => return Taken::Some(count),
-            Err(fault) => return Taken::Failed(fault, count),
+            Ok(None) => return AcceptedBatch::Some(count),
+            Err(fault) => return AcceptedBatch::Failed(fault, count),
         }
     }
-    Taken::All
+    AcceptedBatch::All
 }
 
 /// Serves a client that came through no listener, by the service of this name; closes its socket where that cannot be.
@@ -191,7 +191,7 @@ async fn finish(listener: &mut Listener, thread: &Rc<WorkerContext>, id: &Listen
         // The kernel wakes one of all that accept from a socket. A client that it woke us for is ours; from now on it wakes the others.
         listener.pause();
         for _ in 0..MAX_FINAL_BATCHES {
-            if !matches!(take(listener, thread, &service, MAX_BATCH), Taken::All) {
+            if !matches!(take(listener, thread, &service, MAX_BATCH), AcceptedBatch::All) {
                 break;
             }
         }
@@ -206,16 +206,16 @@ async fn finish(listener: &mut Listener, thread: &Rc<WorkerContext>, id: &Listen
         let until = engine::now() + IN_FLIGHT_TIMEOUT;
         while thread.phase() == WorkerPhase::Draining && (engine::now() < until || !listener.may_close()) {
             match take(listener, thread, &service, MAX_BATCH) {
-                Taken::All => engine::yield_now().await,
-                Taken::Some(_) => drop(listener.ready(engine::now() + CLOSE_INTERVAL).await),
-                Taken::AtLimit(_) | Taken::Failed(..) => sleep(RETRY_PAUSES.0).await,
+                AcceptedBatch::All => engine::yield_now().await,
+                AcceptedBatch::Some(_) => drop(listener.ready(engine::now() + CLOSE_INTERVAL).await),
+                AcceptedBatch::AtLimit(_) | AcceptedBatch::Failed(..) => sleep(RETRY_PAUSES.0).await,
             }
         }
         // Some of ours are closed by now, so the others have other places.
         listener.give_way(others);
     }
     while thread.phase() != WorkerPhase::Ending
-        && matches!(take(listener, thread, &service, MAX_BATCH), Taken::All)
+        && matches!(take(listener, thread, &service, MAX_BATCH), AcceptedBatch::All)
     {}
 }
 

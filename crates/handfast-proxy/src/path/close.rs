@@ -49,7 +49,7 @@ fn begin<R: Runtime>(
         || connection.client.as_ref().is_some_and(|leg| leg.sent() > 0);
     let has_spoken = connection.client.as_ref().is_some_and(|leg| leg.received() > 0);
     let last_sent = if has_spoken { connection.progress } else { Moment::START };
-    let (client, backend) = ways(reason, delivers, has_refusal, last_sent);
+    let (client, backend) = end_modes(reason, delivers, has_refusal, last_sent);
     (
         connection.client.as_mut().map(|leg| Ending::new(leg, client, begun)),
         connection.backend.as_mut().map(|leg| Ending::new(leg, backend, begun)),
@@ -108,7 +108,7 @@ fn is_hurried<R: Runtime>(connection: &Connection<R>) -> bool {
 /// Returns how the client's leg ends, and how the backend's. `delivers`: peers still receive the bytes that were on their way to them,
 /// unless our own side decided to end it now. `has_refusal`: a backend's refusal to begin TLS is passed on in its own protocol. `last_sent`:
 /// latest time at which the client's last bytes went to the backend.
-fn ways(reason: &CloseReason, delivers: bool, has_refusal: bool, last_sent: Moment) -> (Way, Way) {
+fn end_modes(reason: &CloseReason, delivers: bool, has_refusal: bool, last_sent: Moment) -> (Way, Way) {
     let abort = if delivers { Way::Abort } else { Way::AtOnce };
     match (reason.step, reason.cause, reason.side) {
         (_, Cause::Finished, _) => (Way::InOrder, Way::InOrder),
@@ -139,8 +139,8 @@ fn ways(reason: &CloseReason, delivers: bool, has_refusal: bool, last_sent: Mome
 mod tests {
     use super::*;
 
-    fn ways_of(step: Step, side: Side, cause: Cause) -> (Way, Way) {
-        ways(&CloseReason::new(step, side, cause), true, false, Moment::START)
+    fn end_modes_of(step: Step, side: Side, cause: Cause) -> (Way, Way) {
+        end_modes(&CloseReason::new(step, side, cause), true, false, Moment::START)
     }
 
     /// RFC 9846 §6.1 from both sides: a clean end means that the other side has sent everything.
@@ -148,7 +148,7 @@ mod tests {
     fn only_an_end_in_order_is_a_clean_end_for_both() {
         for (step, side) in Step::ALL.into_iter().flat_map(|step| Side::ALL.map(|side| (step, side))) {
             for cause in Cause::all() {
-                let (client, backend) = ways_of(step, side, cause);
+                let (client, backend) = end_modes_of(step, side, cause);
                 assert_eq!(backend == Way::InOrder, cause == Cause::Finished, "{step:?} {side:?} {cause:?}");
                 assert_eq!(client == Way::InOrder, cause == Cause::Finished, "{step:?} {side:?} {cause:?}");
                 // EndFirst is a FIN behind a close_notify that the backend's own end had caused.
@@ -165,24 +165,24 @@ mod tests {
 
     #[test]
     fn the_side_that_broke_tls_gets_the_alert_and_the_other_side_an_abort() {
-        assert_eq!(ways_of(Step::Relay, Side::Client, Cause::Tls), (Way::Alert, Way::Abort));
-        assert_eq!(ways_of(Step::Relay, Side::Backend, Cause::Tls), (Way::Abort, Way::Alert));
-        assert_eq!(ways_of(Step::Relay, Side::Local, Cause::Internal), (Way::Abort, Way::Abort));
+        assert_eq!(end_modes_of(Step::Relay, Side::Client, Cause::Tls), (Way::Alert, Way::Abort));
+        assert_eq!(end_modes_of(Step::Relay, Side::Backend, Cause::Tls), (Way::Abort, Way::Alert));
+        assert_eq!(end_modes_of(Step::Relay, Side::Local, Cause::Internal), (Way::Abort, Way::Abort));
     }
 
     #[test]
     fn nothing_is_delivered_when_our_own_side_ends_it() {
         let stopped = CloseReason::new(Step::Relay, Side::Operator, Cause::Stopped);
-        assert_eq!(ways(&stopped, false, false, Moment::START), (Way::AtOnce, Way::AtOnce));
+        assert_eq!(end_modes(&stopped, false, false, Moment::START), (Way::AtOnce, Way::AtOnce));
         let refused = CloseReason::new(Step::Accept, Side::Operator, Cause::AddressLimit);
-        assert_eq!(ways(&refused, false, false, Moment::START), (Way::AtOnce, Way::AtOnce));
+        assert_eq!(end_modes(&refused, false, false, Moment::START), (Way::AtOnce, Way::AtOnce));
     }
 
     /// A client without TLS takes a FIN for a whole answer, unless its own protocol has a sign for that.
     #[test]
     fn a_refusal_to_begin_tls_is_no_clean_end_for_a_client_that_received_nothing() {
         let refused = CloseReason::new(Step::Connect, Side::Backend, Cause::StarttlsRefused);
-        assert_eq!(ways(&refused, true, false, Moment::START), (Way::AtOnce, Way::Abort));
-        assert_eq!(ways(&refused, true, true, Moment::START), (Way::Alert, Way::Abort));
+        assert_eq!(end_modes(&refused, true, false, Moment::START), (Way::AtOnce, Way::Abort));
+        assert_eq!(end_modes(&refused, true, true, Moment::START), (Way::Alert, Way::Abort));
     }
 }

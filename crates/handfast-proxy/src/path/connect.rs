@@ -78,7 +78,7 @@ impl AttemptError {
             }
             ConnectFailure::Deadline { until_now, .. } => {
                 let reason = CloseReason { detail: until_now.detail.clone(), ..deadline_reached() };
-                Self::Connection(reason, time.was_enough::<R>().then_some(until_now))
+                Self::Connection(reason, time.had_enough_time::<R>().then_some(until_now))
             }
         }
     }
@@ -182,7 +182,7 @@ pub(crate) async fn attempt<R: Runtime>(
     let Account { thread, service, record, .. } = &connection.account;
     let (agreed, dialler) = (record.tls.alpn.as_deref(), plan.dialler);
     let session = dialler.map(|dialler| move |now| dialler.session(endpoint, agreed, now));
-    let way = (service.through.as_deref(), endpoint.behind.as_ref());
+    let way = (service.through.as_deref(), endpoint.destination.as_ref());
     let model = dialler.map(|dialler| &dialler.settings().model);
     let connect_plan = ConnectPlan {
         source: service.source(record.client),
@@ -227,7 +227,7 @@ fn conclude<R: Runtime>(
     let Account { record, service, .. } = &mut connection.account;
     // Also where it has not greeted then.
     if let Some(agreed) = tls.agreed.as_ref().filter(|_| tls.is_done) {
-        match dialler.at_odds(record.tls.alpn.as_deref(), agreed.alpn.as_deref()) {
+        match dialler.protocol_mismatch(record.tls.alpn.as_deref(), agreed.alpn.as_deref()) {
             None => service.metrics.backend_handshake(agreed, tls.handshake, tls.crypto),
             Some(_) if matches!(result, Err(AttemptError::Connection(..))) => {}
             Some(detail) => {

@@ -109,7 +109,9 @@ fn take<R: Runtime>(
                 record.details().proxied = Some(proxied(&header, by));
                 return Ok(Some((header.length, outcome(&header))));
             }
-            Peek::Absent => return Err(reason(Cause::ProxyHeaderMissing).because(instead(received))),
+            Peek::Absent => {
+                return Err(reason(Cause::ProxyHeaderMissing).because(describe_received(received)));
+            }
             Peek::Invalid(invalid) => {
                 return Err(reason(Cause::ProxyHeaderInvalid).because(invalid.to_string()));
             }
@@ -131,7 +133,7 @@ fn outcome(header: &Header<'_>) -> HeaderOutcome {
 }
 
 /// Describes the bytes that came in a header's place.
-fn instead(received: &[u8]) -> String {
+fn describe_received(received: &[u8]) -> String {
     match sort(received) {
         Sorted::Foreign(foreign) => format!("it sent {foreign}"),
         Sorted::Tls => "it sent TLS".to_owned(),

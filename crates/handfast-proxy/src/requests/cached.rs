@@ -305,7 +305,7 @@ impl Cached<'_> {
     {
         let mut connection = self.connection.for_own_requests();
         let head = std::mem::take(&mut request.head);
-        let mut own = request.again(head, &connection);
+        let mut own = request.own_with_head(head, &connection);
         own.slot = request.slot.take();
         own.record.status = request.record.status;
         R::spawn(async move {
@@ -330,7 +330,7 @@ impl Cached<'_> {
         let Begin::Fill(filler) = self.cache.begin(key, &self.original.head(), true) else { return };
         let mut connection = self.connection.for_own_requests();
         let head = conditional(&self.original, &stale.conditions());
-        let mut own = request.again(head, &connection);
+        let mut own = request.own_with_head(head, &connection);
         let order = self.order(Some(stale));
         R::spawn(async move {
             connection.waker = waker::<R>();

@@ -511,7 +511,9 @@ impl<'a, S: Socket + std::fmt::Debug + 'static> Exchange<'a, S> {
         let stays = self.backend_stays && client.has_ended() && connection.pools() && !self.is_stream_tunnel;
         let is_pooled = stays && connection.thread.uses(&identity, &connection.service);
         match backend.into_http1(buffers) {
-            Some(backend) if stays && self.is_tied => h1_backend::tie(connection, identity, *backend),
+            Some(backend) if stays && self.is_tied => {
+                h1_backend::keep_for_client(connection, identity, *backend)
+            }
             Some(backend) if is_pooled => {
                 let (pool, bounds) = (&connection.thread.pool, connection.http.pool_bounds());
                 backend.keep(&connection.service.metrics, (pool, &identity), bounds, now, scratch);

@@ -44,12 +44,12 @@ pub(crate) fn check_plans(state: &State, addresses: &Addresses) -> Vec<CheckPlan
                 let tls = tls.map(|tls| (Arc::clone(tls), place.host()));
                 // Another port is another server.
                 let header = service.model.proxy_protocol.send.filter(|_| check.port.is_none());
-                let DialAddress { name, address, behind, .. } = place.at(check.port);
+                let DialAddress { name, address, destination: behind, .. } = place.at(check.port);
                 plans.push(CheckPlan {
                     service: Arc::clone(&service_name),
                     name,
                     address,
-                    behind,
+                    destination: behind,
                     through: service.through.clone(),
                     host,
                     header,

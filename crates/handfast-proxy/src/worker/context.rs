@@ -96,7 +96,7 @@ pub(crate) struct WorkerContext {
     state: RefCell<Rc<ThreadState>>,
     challenges: RefCell<Rc<ThreadChallenges>>,
     phase: Cell<WorkerPhase>,
-    after: RefCell<Successor>,
+    successor: RefCell<Successor>,
     /// Acceptors that have not yet been notified that the previous process has closed its listeners.
     close_notices: Cell<usize>,
     connections: Cell<usize>,
@@ -132,7 +132,7 @@ impl WorkerContext {
             state: RefCell::new(state),
             challenges: RefCell::default(),
             phase: Cell::new(WorkerPhase::Serving),
-            after: RefCell::default(),
+            successor: RefCell::default(),
             close_notices: Cell::new(0),
             connections: Cell::new(0),
             waiting: RefCell::default(),
@@ -222,22 +222,22 @@ impl WorkerContext {
     }
 
     pub(crate) fn set_successor(&self, after: Successor) {
-        self.after.replace(after);
+        self.successor.replace(after);
     }
 
     /// The threads of another process that listens on the same addresses too.
     pub(crate) fn successor(&self) -> Option<u32> {
-        if let Successor::Beside(threads) = *self.after.borrow() { Some(threads) } else { None }
+        if let Successor::Beside(threads) = *self.successor.borrow() { Some(threads) } else { None }
     }
 
     /// Returns true if another process serves the addresses of this one, which drains.
     pub(crate) fn is_replaced(&self) -> bool {
-        !matches!(*self.after.borrow(), Successor::None)
+        !matches!(*self.successor.borrow(), Successor::None)
     }
 
     /// Returns true if another process has the very sockets of this listener.
     pub(crate) fn is_handed_over(&self, listener: &ListenerId) -> bool {
-        matches!(&*self.after.borrow(), Successor::HandedOver(listeners) if listeners.contains(listener))
+        matches!(&*self.successor.borrow(), Successor::HandedOver(listeners) if listeners.contains(listener))
     }
 
     /// The process before this one has closed its listeners.
@@ -304,7 +304,7 @@ impl WorkerContext {
     }
 
     /// Hands over the log's lines a moment after the first of them, for as long as the thread lives.
-    pub(crate) async fn tend_log(self: Rc<Self>) {
+    pub(crate) async fn run_log_flush(self: Rc<Self>) {
         self.log_task.set(Some(engine::current()));
         loop {
             while self.log.borrow().due().is_none() {

@@ -128,7 +128,7 @@ async fn reach(
 ) -> Result<(Leg, Vec<u8>), Failed> {
     // That a connection can be opened is seen without asking for TLS on it.
     let tls = plan.tls.as_ref().filter(|_| !matches!(plan.check.kind, CheckKind::Tcp));
-    let way = (plan.through.as_deref(), plan.behind.as_ref());
+    let way = (plan.through.as_deref(), plan.destination.as_ref());
     let host = || tls.and_then(|(_, host)| host.clone());
     let opening = Opening::towards(way, Vec::new(), tls.map(|(tls, _)| &tls.model), host);
     let own_header = plan.header.map(|version| move |local| header(version, local, &plan.address));

@@ -105,7 +105,7 @@ pub(crate) struct AttemptTime {
 
 impl AttemptTime {
     /// Returns true if the backend had enough time to answer, so that its silence counts as a failure.
-    pub(crate) fn was_enough<R: Runtime>(&self) -> bool {
+    pub(crate) fn had_enough_time<R: Runtime>(&self) -> bool {
         R::now().since(self.begun) >= SYN_TIMEOUT
     }
 }
@@ -126,7 +126,7 @@ impl<C: Cancellation> ConnectContext<'_, C> {
         let woken = R::wait(self.time.deadline).await;
         self.cancellation.after_wait().map_err(|by| {
             // A program that ends says nothing about the backend.
-            let is_blamed = by.side != Side::Operator && self.time.was_enough::<R>();
+            let is_blamed = by.side != Side::Operator && self.time.had_enough_time::<R>();
             Cancelled { by, is_blamed }
         })?;
         Ok(woken == Woken::Deadline)

@@ -48,7 +48,7 @@ fn checks_take_a_backend_out_after_fall_and_back_after_rise() {
     assert_eq!(standing.availability(), Availability::Out, "never two in a row");
     pass(&standing, 1);
     assert_eq!(standing.availability(), Availability::Up);
-    assert!(standing.came_up().is_some(), "its share begins to grow");
+    assert!(standing.recovered_at().is_some(), "its share begins to grow");
     let seen = standing.checked().expect("it is checked");
     assert_eq!((seen.up, seen.passed, seen.failed, seen.in_a_row), (true, 5, 6, 2));
     assert_eq!((seen.last_failure, seen.seconds.count()), (None, 5));

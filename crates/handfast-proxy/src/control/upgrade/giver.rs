@@ -46,7 +46,7 @@ pub(crate) enum UpgradeEvent {
     /// `handfast upgrade` requests an upgrade.
     Start {
         program: Option<PathBuf>,
-        asker: UnixStream,
+        requester: UnixStream,
     },
     /// A process requests to take over.
     TakeOver {
@@ -106,7 +106,7 @@ struct UpgradeSocket {
 struct UnderWay {
     attempt: u64,
     /// The connection of `handfast upgrade`, which waits for the outcome.
-    asker: Option<UnixStream>,
+    requester: Option<UnixStream>,
     /// The process that has what this one serves with.
     taker: Option<u32>,
     /// Ends the process that was started, when something is sent.
@@ -233,24 +233,24 @@ impl Upgrades {
         in_thread("upgrade", run).map(drop)
     }
 
-    /// Starts a process that takes over, for `asker`; `may_start`: whether it would have the rights that this one had
+    /// Starts a process that takes over, for `requester`; `may_start`: whether it would have the rights that this one had
     /// at its start.
     pub(crate) fn start(
         &mut self,
         program: Option<PathBuf>,
-        asker: UnixStream,
+        requester: UnixStream,
         may_start: bool,
         notifier: &Notifier,
     ) {
         if self.is_under_way() || self.under_way.as_ref().is_some_and(|under_way| under_way.end.is_some()) {
-            return refuse(&asker, "another upgrade is under way");
+            return refuse(&requester, "another upgrade is under way");
         }
         let Some(UpgradeSocket { path, .. }) = &self.socket_at else { return };
         self.attempts += 1;
         let attempt = self.attempts;
         let outcome = if may_start { program.map_or_else(own_program, Ok).map(Some) } else { Ok(None) };
         let outcome = outcome.and_then(|program| {
-            let Some(program) = program else { return launch(&asker).map(|()| None) };
+            let Some(program) = program else { return launch(&requester).map(|()| None) };
             tracing::info!("upgrade: starting {}", program.display());
             let mut command = Command::new(&program);
             command.args(arguments(path)).stdin(Stdio::null());
@@ -272,10 +272,12 @@ impl Upgrades {
             }
         });
         match outcome {
-            Ok(end) => self.under_way = Some(UnderWay { attempt, asker: Some(asker), taker: None, end }),
+            Ok(end) => {
+                self.under_way = Some(UnderWay { attempt, requester: Some(requester), taker: None, end })
+            }
             Err(error) => {
                 tracing::error!("upgrade failed, this process serves on: {error}");
-                refuse(&asker, &error.to_string());
+                refuse(&requester, &error.to_string());
             }
         }
     }
@@ -301,11 +303,11 @@ impl Upgrades {
         self.under_way.as_ref().is_some_and(|under_way| under_way.attempt == attempt)
     }
 
-    /// The upgrade failed: the asker receives the reason, and the process that was started is ended.
+    /// The upgrade failed: the requester receives the reason, and the process that was started is ended.
     pub(crate) fn failed(&mut self, why: &str) {
-        let Some(UnderWay { asker, end, .. }) = self.under_way.take() else { return };
+        let Some(UnderWay { requester, end, .. }) = self.under_way.take() else { return };
         tracing::error!("upgrade failed, this process serves on: {why}");
-        if let Some(asker) = asker {
+        if let Some(asker) = requester {
             refuse(&asker, why);
         }
         if let Some(end) = end {
@@ -314,12 +316,12 @@ impl Upgrades {
         }
     }
 
-    /// The upgrade succeeded: the asker is notified.
+    /// The upgrade succeeded: the requester is notified.
     pub(crate) fn done(&mut self, text: String) {
         tracing::info!("{text}");
-        if let Some(UnderWay { asker: Some(asker), .. }) = self.under_way.take() {
-            // The asker may have left.
-            let _ = send(&asker, &UpgradeReply::Done { text });
+        if let Some(UnderWay { requester: Some(requester), .. }) = self.under_way.take() {
+            // The requester may have disconnected.
+            let _ = send(&requester, &UpgradeReply::Done { text });
         }
     }
 
@@ -398,7 +400,7 @@ fn open(stream: UnixStream, events: &Sender<UpgradeEvent>) {
         return refuse(&stream, &why);
     }
     let event = match opening.ask {
-        UpgradeRequest::Start { program } => UpgradeEvent::Start { program, asker: stream },
+        UpgradeRequest::Start { program } => UpgradeEvent::Start { program, requester: stream },
         UpgradeRequest::Counters => UpgradeEvent::Counters { sender: stream },
         UpgradeRequest::TakeOver => {
             UpgradeEvent::TakeOver { taker: stream, version: opening.version, process: opening.process }
@@ -434,6 +436,6 @@ fn hand_over(taker: UnixStream, process: u32, (offer, sockets): Offered) -> Upgr
 
 /// Answers that nothing has changed, and why.
 pub(crate) fn refuse(stream: &UnixStream, why: &str) {
-    // The asker may have left.
+    // The requester may have disconnected.
     let _ = send(stream, &UpgradeReply::Refused { why: why.to_owned() });
 }

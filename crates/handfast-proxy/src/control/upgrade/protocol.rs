@@ -75,7 +75,7 @@ pub(crate) enum UpgradeReply {
 pub(crate) enum TakerMessage {
     /// Every one of its workers accepts, from the sockets of these addresses.
     Ready {
-        addresses: Vec<Place>,
+        addresses: Vec<WireAddress>,
         /// True if the new process continues from the counters that it receives.
         #[serde(default)]
         counts: bool,
@@ -87,12 +87,12 @@ pub(crate) enum TakerMessage {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Place {
+pub(crate) enum WireAddress {
     Ip(SocketAddr),
     Unix(PathBuf),
 }
 
-impl From<&Address> for Place {
+impl From<&Address> for WireAddress {
     fn from(address: &Address) -> Self {
         match address {
             Address::Ip(address) => Self::Ip(*address),
@@ -101,11 +101,11 @@ impl From<&Address> for Place {
     }
 }
 
-impl From<Place> for Address {
-    fn from(place: Place) -> Self {
+impl From<WireAddress> for Address {
+    fn from(place: WireAddress) -> Self {
         match place {
-            Place::Ip(address) => Self::Ip(address),
-            Place::Unix(path) => Self::Unix(path),
+            WireAddress::Ip(address) => Self::Ip(address),
+            WireAddress::Unix(path) => Self::Unix(path),
         }
     }
 }
@@ -139,7 +139,7 @@ pub(crate) struct Socket {
     /// The service that it was accepted for, or the service manager's name for it.
     pub(crate) name: Option<String>,
     /// Its address as it is written in the configuration.
-    pub(crate) written: Option<Place>,
+    pub(crate) written: Option<WireAddress>,
     /// True if a service manager opened it.
     pub(crate) inherited: bool,
 }

@@ -45,9 +45,9 @@ pub(super) fn arguments(path: &Path) -> Vec<OsString> {
 }
 
 /// Has the process that asks start the new one, and gives it the outputs of this process for it.
-pub(super) fn launch(asker: &UnixStream) -> io::Result<()> {
-    send(asker, &UpgradeReply::Launch {})?;
-    send_descriptors(asker, &[io::stdout().as_fd(), io::stderr().as_fd()])
+pub(super) fn launch(requester: &UnixStream) -> io::Result<()> {
+    send(requester, &UpgradeReply::Launch {})?;
+    send_descriptors(requester, &[io::stdout().as_fd(), io::stderr().as_fd()])
 }
 
 /// Has a thread of this name do something.

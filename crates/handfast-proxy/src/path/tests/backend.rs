@@ -89,18 +89,18 @@ impl Backend {
     }
 
     /// One that answers everything, sends nothing else and ends only when it receives an end.
-    pub(super) fn willing(link: Rc<RefCell<Link>>, server: &Rc<Server>) -> Self {
+    pub(super) fn cooperative(link: Rc<RefCell<Link>>, server: &Rc<Server>) -> Self {
         let backend = Self::new(link, Random::stream(1, 2), Some(server));
         Self { end: End::Silent, patient: true, means: 0, breaks_early: false, ..backend }
     }
 
     /// Returns true if it accepts and then sends nothing for as long as it can.
-    pub(super) fn is_mute(&self) -> bool {
+    pub(super) fn is_silent(&self) -> bool {
         matches!(self.dial, Dial::Connects { .. }) && self.end == End::Silent && self.means == 0
     }
 
     /// Returns true if it completes everything and ends cleanly.
-    pub(super) fn is_good(&self) -> bool {
+    pub(super) fn is_cooperative(&self) -> bool {
         matches!(self.dial, Dial::Connects { .. }) && self.end == End::InOrder && !self.breaks_early
     }
 

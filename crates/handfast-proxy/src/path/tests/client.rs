@@ -104,7 +104,7 @@ impl Client {
     }
 
     /// Returns true if it completes the handshake and then sends nothing for as long as it can.
-    pub(super) fn is_mute(&self) -> bool {
+    pub(super) fn is_silent(&self) -> bool {
         self.reach == Reach::Data && self.end == End::Silent && self.means == 0
     }
 
@@ -114,7 +114,7 @@ impl Client {
     }
 
     /// Returns true if it completes everything and ends cleanly; a FIN is an end without TLS.
-    pub(super) fn is_good(&self) -> bool {
+    pub(super) fn is_cooperative(&self) -> bool {
         let in_order = self.end == End::InOrder || (self.session.is_none() && self.end == End::Fin);
         self.reach == Reach::Data && in_order
     }

@@ -64,7 +64,7 @@ impl Outcome<'_> {
     /// The side that is named misbehaved, or the end is clean.
     fn the_blamed_side_caused_it(&self) {
         let Self { client, backend, cause, .. } = self;
-        let (client_is_good, backend_is_good) = (client.is_good(), backend.is_good());
+        let (client_is_good, backend_is_good) = (client.is_cooperative(), backend.is_cooperative());
         assert_ne!(self.side, Side::Local, "{cause}");
         if matches!(cause, Cause::Finished | Cause::BackendEnded) {
             return;
@@ -114,7 +114,7 @@ impl Outcome<'_> {
     /// `finished` is what it says, and two good peers get nothing else.
     fn an_end_in_order_is_whole(&self) {
         let Self { client, backend, .. } = self;
-        let both_are_good = client.is_good() && backend.is_good();
+        let both_are_good = client.is_cooperative() && backend.is_cooperative();
         if both_are_good && self.cause != Cause::BackendEnded {
             assert_eq!(self.cause, Cause::Finished, "two good peers");
         }

@@ -234,7 +234,7 @@ impl Scene {
         };
         let (mut client, backend) = (0..100_000)
             .map(peers)
-            .find(|(client, backend)| client.is_mute() && backend.is_mute())
+            .find(|(client, backend)| client.is_silent() && backend.is_silent())
             .expect("some seed has two mute peers");
         let began = Moment::now();
         let capricious = Rc::new(Cell::new(false));

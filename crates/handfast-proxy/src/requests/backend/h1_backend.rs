@@ -90,7 +90,7 @@ pub(crate) struct Tunnel<S: Socket> {
 }
 
 /// Keeps a connection for the next request of this client alone.
-pub(crate) fn tie<S>(connection: &HttpConnection, identity: Identity, backend: Http1Backend<S>)
+pub(crate) fn keep_for_client<S>(connection: &HttpConnection, identity: Identity, backend: Http1Backend<S>)
 where
     S: Socket + std::fmt::Debug + 'static,
 {
@@ -101,7 +101,7 @@ where
 }
 
 /// The connection that was kept for this client, if it serves such a request and is still open.
-pub(crate) fn untie<S>(
+pub(crate) fn take_for_client<S>(
     connection: &HttpConnection,
     identity: &Identity,
     scratch: &mut Scratch,

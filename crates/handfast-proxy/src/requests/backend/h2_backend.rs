@@ -124,7 +124,7 @@ where
         task: Cell::new(TaskHandle::NONE),
         wake: R::wake,
     });
-    R::spawn(tend::<R>(Rc::clone(&shared), connection, pipe, open, idle));
+    R::spawn(drive_connection::<R>(Rc::clone(&shared), connection, pipe, open, idle));
     Ok(shared)
 }
 
@@ -135,7 +135,7 @@ fn at_connect(error: &h2::Error) -> CloseReason {
 type SharedLeg<R> = Rc<RefCell<Pipe<<R as Runtime>::Socket>>>;
 
 /// The task of a connection: frames in and out, until it is not needed any more or breaks.
-async fn tend<R: Runtime>(
+async fn drive_connection<R: Runtime>(
     shared: Rc<Shared>,
     mut connection: client::Connection<SharedPipe<R::Socket, Box<dyn handfast_tls::session::Session>>, Bytes>,
     pipe: SharedLeg<R>,

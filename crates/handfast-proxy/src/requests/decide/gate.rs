@@ -124,7 +124,7 @@ pub(crate) fn check(gate: &Gate, facts: &RequestFacts<'_>, now: Moment) -> Resul
 
 fn check_rate(gate: &Gate, facts: &RequestFacts<'_>, now: Moment) -> Result<(), Box<Refusal>> {
     let Some(rate) = &gate.rate else { return Ok(()) };
-    rate.check(client(facts), |name| facts.head.values(name), now).map_err(too_many)
+    rate.check(client(facts), |name| facts.head.values(name), now).map_err(too_many_requests)
 }
 
 fn forbidden(detail: impl Into<Box<str>>) -> Box<Refusal> {
@@ -159,7 +159,7 @@ pub(crate) fn has_field<'h>(head: &'h RequestHead<'_>) -> impl Fn(&str, Option<&
     }
 }
 
-fn too_many(Exceeded { wait, detail }: Exceeded) -> Box<Refusal> {
+fn too_many_requests(Exceeded { wait, detail }: Exceeded) -> Box<Refusal> {
     let refusal = Refusal::new(429, Side::Operator, Cause::RequestRate, detail);
     Box::new(Refusal { fields: vec![retry_after(wait)], ..refusal })
 }

@@ -223,7 +223,7 @@ impl Request {
     }
 
     /// A request of the proxy's own that takes the place of this one at its backends, with this head.
-    pub(crate) fn again(&self, head: Vec<u8>, connection: &HttpConnection) -> Self {
+    pub(crate) fn own_with_head(&self, head: Vec<u8>, connection: &HttpConnection) -> Self {
         let mut own = Self::own(head, connection, &self.route);
         (own.is_head, own.affinity) = (self.is_head, self.affinity.clone());
         own

@@ -40,12 +40,12 @@ impl Queue {
 
 /// The place of one stream in the queue of its connection.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct QueuedStream {
     queue: Rc<Queue>,
     own: Arc<AtomicUsize>,
 }
 
-impl Place {
+impl QueuedStream {
     pub(crate) fn new(queue: &Rc<Queue>) -> Self {
         Self { queue: Rc::clone(queue), own: Arc::default() }
     }
@@ -90,7 +90,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for QueuedStream {
     fn drop(&mut self) {
         self.queue.waiting.borrow_mut().retain(|(_, own)| !Arc::ptr_eq(own, &self.own));
     }
@@ -139,7 +139,7 @@ mod tests {
     #[test]
     fn a_connection_has_a_bound_and_a_stream_without_content_is_never_stopped() {
         let queue = Rc::<Queue>::default();
-        let streams: Vec<_> = (0..100).map(|_| Place::new(&queue)).collect();
+        let streams: Vec<_> = (0..100).map(|_| QueuedStream::new(&queue)).collect();
         let mut kept = Vec::new();
         for _ in 0..10 {
             for stream in &streams {
@@ -161,7 +161,7 @@ mod tests {
     #[test]
     fn a_stream_that_waits_is_woken_when_its_content_or_half_of_the_queue_is_sent() {
         let queue = Rc::<Queue>::default();
-        let (one, other) = (Place::new(&queue), Place::new(&queue));
+        let (one, other) = (QueuedStream::new(&queue), QueuedStream::new(&queue));
         let (of_one, of_other) = (one.count(&[0; 1]), other.count(&[0; MAX_CONNECTION_BYTES]));
         assert_eq!((one.room(), other.room()), (0, 0));
         let ((one_woken, one_waker), (other_woken, other_waker)) = (waker(), waker());
@@ -182,7 +182,7 @@ mod tests {
     #[test]
     fn a_stream_that_ends_waits_no_more() {
         let queue = Rc::<Queue>::default();
-        let stream = Place::new(&queue);
+        let stream = QueuedStream::new(&queue);
         stream.wait(&waker().1);
         drop(stream);
         assert!(queue.waiting.borrow().is_empty());

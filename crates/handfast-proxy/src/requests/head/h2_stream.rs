@@ -13,7 +13,7 @@ use http::HeaderMap;
 use crate::requests::head::content::{Io, Output, Sink};
 use crate::requests::head::fault::Fault;
 use crate::requests::head::h2_heads;
-use crate::requests::head::h2_queue::{Place, Queue};
+use crate::requests::head::h2_queue::{Queue, QueuedStream};
 
 /// Content that room is requested for at once.
 const MAX_PIECE_BYTES: usize = 16_384;
@@ -133,7 +133,7 @@ pub(crate) struct StreamOut {
     /// `None` before the head, and where a head was the whole message.
     pub(crate) stream: Option<SendStream<Bytes>>,
     /// Content that was put and is not sent.
-    place: Place,
+    place: QueuedStream,
     /// The end was put, with this trailer section; and it was sent.
     end: Option<Option<HeaderMap>>,
     pub(crate) is_done: bool,
@@ -142,7 +142,7 @@ pub(crate) struct StreamOut {
 
 impl StreamOut {
     pub(crate) fn new(queue: &Rc<Queue>) -> Self {
-        Self { stream: None, place: Place::new(queue), end: None, is_done: false, bytes: 0 }
+        Self { stream: None, place: QueuedStream::new(queue), end: None, is_done: false, bytes: 0 }
     }
 
     pub(crate) fn begin(&mut self, stream: SendStream<Bytes>) {

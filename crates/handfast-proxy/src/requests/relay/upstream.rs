@@ -311,7 +311,7 @@ impl Search<'_> {
             return Ok(Some(ReusableConnection::Http2(backend)));
         }
         let scratch = &mut thread.scratch.borrow_mut();
-        let tied = h1_backend::untie(self.connection, identity, scratch);
+        let tied = h1_backend::take_for_client(self.connection, identity, scratch);
         let is_tied = tied.is_some();
         let Some(kept) = tied.or_else(|| thread.pool.take(identity, R::turn(), scratch)) else {
             return Ok(None);
@@ -348,7 +348,7 @@ impl Search<'_> {
         let HttpConnection { service, thread, facts, .. } = self.connection;
         let tls: Option<&BackendTlsClient> = tls.as_deref();
         let session = tls.map(|tls| move |now| tls.session(endpoint, None, now));
-        let way = (service.through.as_deref(), endpoint.behind.as_ref());
+        let way = (service.through.as_deref(), endpoint.destination.as_ref());
         let model = tls.map(|tls| &tls.settings().model);
         let is_lenient = model.is_some_and(|model| model.missing_close_notify == MissingCloseNotify::End);
         let plan = ConnectPlan {
@@ -404,7 +404,7 @@ impl Search<'_> {
                 (None, Some(until_now))
             }
             ConnectFailure::Deadline { until_now, .. } => {
-                (Some(late()), time.was_enough::<R>().then_some(until_now))
+                (Some(late()), time.had_enough_time::<R>().then_some(until_now))
             }
         };
         if let Some(reason) = &of_backend {

@@ -278,7 +278,7 @@ fn a_dial_with_bytes_to_send_announces_them_before_it_connects() {
 
 /// A backend that speaks TLS, and is willing.
 fn secured<'a>(scene: &'a Scene, play: &Play<'a>) -> Backend {
-    Backend::willing(Rc::clone(&play.backend), scene.server())
+    Backend::cooperative(Rc::clone(&play.backend), scene.server())
 }
 
 /// Until the handshake is over and all of the backend's tickets have come.

@@ -221,7 +221,7 @@ fn a_proxy_in_front_that_sends_nothing_behind_its_own_header_has_checked_us() {
         play.send(behind);
         does(&play);
         play.wake();
-        assert_eq!(ended_unheard(&mut play), end, "{header:?} and {behind:?}");
+        assert_eq!(end_without_session(&mut play), end, "{header:?} and {behind:?}");
     }
     // One that checks TLS too, and leaves when its own part of the handshake is done.
     for (header, end) in [(LOCAL, "checked"), (b"PROXY UNKNOWN\r\n", "reset")] {
@@ -231,12 +231,12 @@ fn a_proxy_in_front_that_sends_nothing_behind_its_own_header_has_checked_us() {
         play.send(&hello);
         play.wake();
         play.reset();
-        assert_eq!(ended_unheard(&mut play), Some(("handshake", "client", end)));
+        assert_eq!(end_without_session(&mut play), Some(("handshake", "client", end)));
     }
 }
 
 /// The same for clients that have no session yet.
-fn ended_unheard(play: &mut Play<'_>) -> Option<Reason> {
+fn end_without_session(play: &mut Play<'_>) -> Option<Reason> {
     (0..20).find_map(|_| {
         let _ = (play.client_receives(), play.backend_receives());
         play.pass(SECOND / 10);

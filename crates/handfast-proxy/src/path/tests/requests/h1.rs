@@ -6,7 +6,7 @@ use std::time::Duration;
 use handfast_leg::memory::Memory;
 
 use super::plan::{BackendFault, Fate, Framing, Outcome, Play, TRAILER};
-use super::wire::{Body, Lost, Peer, chunked, field, framing};
+use super::wire::{Body, Peer, ReadError, chunked, field, framing};
 
 /// Longer than every timeout of the proxy.
 const PEER_TIMEOUT: Duration = Duration::from_secs(10_000);
@@ -97,14 +97,14 @@ async fn response(play: &Play, peer: &mut Peer, id: usize) -> (Outcome, bool) {
     let head = loop {
         let timeout = if waits { Duration::from_secs(2) } else { PEER_TIMEOUT };
         let head = match peer.head(timeout).await {
-            Err(Lost::Late) if waits => {
+            Err(ReadError::Late) if waits => {
                 waits = false;
                 queue_content(play, peer, id);
                 continue;
             }
             Err(lost) => {
-                assert_ne!(lost, Lost::Late, "request {id} is never answered");
-                let is_clean = lost == Lost::End && !peer.input.is_empty();
+                assert_ne!(lost, ReadError::Late, "request {id} is never answered");
+                let is_clean = lost == ReadError::End && !peer.input.is_empty();
                 assert!(
                     !is_clean || matches!(play.fate, Fate::Forged(_)),
                     "a clean end in the head of response {id}"
@@ -138,8 +138,8 @@ async fn response(play: &Play, peer: &mut Peer, id: usize) -> (Outcome, bool) {
     let (length, read) = peer.body(body, take).await;
     let is_forged = matches!(play.fate, Fate::Forged(_));
     if let Err(lost) = read {
-        assert_ne!(lost, Lost::Late, "response {id} never ends");
-        assert!(lost == Lost::Broken || is_forged, "a clean end of a part of response {id}");
+        assert_ne!(lost, ReadError::Late, "response {id} never ends");
+        assert!(lost == ReadError::Broken || is_forged, "a clean end of a part of response {id}");
         return (Outcome::Aborted, false);
     }
     let closes = field(&head, "connection").is_some_and(|value| value.eq_ignore_ascii_case("close"));

@@ -16,7 +16,7 @@ const PEER_TIMEOUT: Duration = Duration::from_secs(100_000);
 
 /// Reason why nothing more comes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Lost {
+pub(super) enum ReadError {
     End,
     Broken,
     Late,
@@ -57,7 +57,7 @@ impl Peer {
     }
 
     /// Reads once, and writes meanwhile.
-    pub(super) async fn fill(&mut self, timeout: Duration) -> Result<(), Lost> {
+    pub(super) async fn fill(&mut self, timeout: Duration) -> Result<(), ReadError> {
         let deadline = InMemory::now() + timeout;
         let mut buffer = [0; 4096];
         loop {
@@ -67,12 +67,12 @@ impl Peer {
                     self.input.extend_from_slice(&buffer[..count]);
                     return Ok(());
                 }
-                Ok(Read::End) => return Err(Lost::End),
-                Err(_) => return Err(Lost::Broken),
+                Ok(Read::End) => return Err(ReadError::End),
+                Err(_) => return Err(ReadError::Broken),
                 Ok(Read::Blocked) => {}
             }
             if InMemory::wait(deadline).await == Woken::Deadline {
-                return Err(Lost::Late);
+                return Err(ReadError::Late);
             }
         }
     }
@@ -88,7 +88,7 @@ impl Peer {
     }
 
     /// A head without its end.
-    pub(super) async fn head(&mut self, timeout: Duration) -> Result<String, Lost> {
+    pub(super) async fn head(&mut self, timeout: Duration) -> Result<String, ReadError> {
         loop {
             if let Some(end) = self.input.windows(4).position(|bytes| bytes == b"\r\n\r\n") {
                 let head = String::from_utf8(self.input[..end].to_vec()).expect("ASCII");
@@ -104,7 +104,7 @@ impl Peer {
         &mut self,
         body: Body,
         mut take: impl FnMut(usize, &[u8]),
-    ) -> (usize, Result<(), Lost>) {
+    ) -> (usize, Result<(), ReadError>) {
         let mut total = 0;
         self.trailer = None;
         loop {
@@ -121,7 +121,7 @@ impl Peer {
                 if self.input.is_empty()
                     && let Err(lost) = self.fill(PEER_TIMEOUT).await
                 {
-                    let is_whole = body == Body::UntilClose && lost == Lost::End;
+                    let is_whole = body == Body::UntilClose && lost == ReadError::End;
                     return (total, if is_whole { Ok(()) } else { Err(lost) });
                 }
                 let count = self.input.len().min(left - done);
@@ -144,7 +144,7 @@ impl Peer {
         }
     }
 
-    async fn line(&mut self) -> Result<String, Lost> {
+    async fn line(&mut self) -> Result<String, ReadError> {
         loop {
             if let Some(end) = self.input.windows(2).position(|bytes| bytes == b"\r\n") {
                 let line = String::from_utf8_lossy(&self.input[..end]).into_owned();
@@ -155,12 +155,12 @@ impl Peer {
         }
     }
 
-    async fn chunk(&mut self) -> Result<usize, Lost> {
+    async fn chunk(&mut self) -> Result<usize, ReadError> {
         let line = self.line().await?;
         Ok(usize::from_str_radix(&line, 16).expect("the size of a chunk"))
     }
 
-    async fn trailers(&mut self) -> Result<(), Lost> {
+    async fn trailers(&mut self) -> Result<(), ReadError> {
         loop {
             let line = self.line().await?;
             if line.is_empty() {

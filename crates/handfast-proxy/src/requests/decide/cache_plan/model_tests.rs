@@ -178,7 +178,7 @@ fn play(fixture: &mut Fixture, has_place: bool, draw: &mut Draw) -> usize {
         let more = draw.of(&["A: b", "x-beta: 1", "x-beta: 2", "X-Forwarded-Host: evil.example"]);
         let Some(one) = admitted(draw, fixture, &line, &[host, more]) else { continue };
         // Its backend receives the request as that of the client.
-        let again = one.request.again(one.request.head.clone(), &fixture.connection);
+        let again = one.request.own_with_head(one.request.head.clone(), &fixture.connection);
         let Action::Forward(chosen) = again.action else { panic!("it is forwarded") };
         assert_eq!(sight(fixture, &again, chosen), one.sight, "a request of the proxy's own");
         let Some(plan) = &one.request.cached else { continue };

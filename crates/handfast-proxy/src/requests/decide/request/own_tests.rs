@@ -132,7 +132,7 @@ fn a_request_of_the_proxys_own_has_everything_of_its_route() {
             });
         }
         let connection = fixture.connection.for_own_requests();
-        let again = request.again(b"GET / HTTP/1.1\r\n\r\n".to_vec(), &connection);
+        let again = request.own_with_head(b"GET / HTTP/1.1\r\n\r\n".to_vec(), &connection);
         let Request {
             head: own_head,
             action,

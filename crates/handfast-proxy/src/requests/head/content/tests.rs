@@ -46,7 +46,7 @@ impl Bench {
     }
 
     /// Pumps until nothing moves, or the message has ended: what follows is none of it.
-    fn pump(&mut self, incoming: &mut Incoming, to: &mut Taken) -> Result<(), Fault> {
+    fn pump(&mut self, incoming: &mut Incoming, to: &mut CollectingSink) -> Result<(), Fault> {
         let (leg, mut io) = self.split();
         while !incoming.has_ended() && incoming.pump(leg, to, &mut io)? {}
         Ok(())
@@ -55,7 +55,7 @@ impl Bench {
 
 /// A sink that keeps what it gets.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Taken {
+struct CollectingSink {
     data: Vec<u8>,
     /// The trailer section, once the message has ended.
     end: Option<String>,
@@ -63,7 +63,7 @@ struct Taken {
     sent: usize,
 }
 
-impl Sink for Taken {
+impl Sink for CollectingSink {
     fn accepts(&mut self, _: &mut Io<'_>) -> Result<bool, Fault> {
         Ok(true)
     }
@@ -112,7 +112,7 @@ fn a_message_ends_by_its_framing_and_what_follows_is_left() {
             let bytes = format!("{sent}{behind}").into_bytes();
             for size in 1..=bytes.len() {
                 let mut bench = Bench::new(LegSide::Client);
-                let (mut incoming, mut taken) = (begin(framing, false), Taken::default());
+                let (mut incoming, mut taken) = (begin(framing, false), CollectingSink::default());
                 for piece in bytes.chunks(size) {
                     assert!(incoming.input.len() < bytes.len(), "content is not kept");
                     bench.comes(piece);
@@ -122,7 +122,7 @@ fn a_message_ends_by_its_framing_and_what_follows_is_left() {
                 }
                 assert_eq!(
                     taken,
-                    Taken { data: b"abc".into(), end: Some(trailers.into()), sent: 3 },
+                    CollectingSink { data: b"abc".into(), end: Some(trailers.into()), sent: 3 },
                     "{size}"
                 );
                 assert!(incoming.has_ended());
@@ -139,7 +139,7 @@ fn content_that_came_with_the_head_needs_no_read() {
     let mut bench = Bench::new(LegSide::Client);
     let mut incoming = Incoming::new(b"headabcGET /next".to_vec());
     incoming.begin(4, Framing::Length(3), &HeadLimits::default(), false);
-    let mut taken = Taken::default();
+    let mut taken = CollectingSink::default();
     let (leg, mut io) = bench.split();
     assert!(incoming.pump(leg, &mut taken, &mut io).expect("it is right"));
     assert_eq!((taken.data, &incoming.input[..]), (b"abc".to_vec(), &b"GET /next"[..]));
@@ -175,7 +175,7 @@ fn the_end_of_the_connection_is_the_end_of_a_message_only_where_nothing_else_is(
             let mut bench = Bench::new(side);
             bench.comes(sent.as_bytes());
             bench.link.borrow_mut().peer_ended = true;
-            let mut taken = Taken::default();
+            let mut taken = CollectingSink::default();
             let incoming = &mut begin(framing, side == LegSide::Backend);
             let fault = bench.pump(incoming, &mut taken).expect_err("it was cut off");
             assert_eq!((fault.reason.side, fault.reason.cause), (side.into(), Cause::CLOSED_EARLY), "{sent}");
@@ -186,9 +186,9 @@ fn the_end_of_the_connection_is_the_end_of_a_message_only_where_nothing_else_is(
     let mut bench = Bench::new(LegSide::Backend);
     bench.comes(b"ab");
     bench.link.borrow_mut().peer_ended = true;
-    let (mut incoming, mut taken) = (begin(Framing::UntilClose, true), Taken::default());
+    let (mut incoming, mut taken) = (begin(Framing::UntilClose, true), CollectingSink::default());
     bench.pump(&mut incoming, &mut taken).expect("it is whole");
-    assert_eq!(taken, Taken { data: b"ab".into(), end: Some(String::new()), sent: 2 });
+    assert_eq!(taken, CollectingSink { data: b"ab".into(), end: Some(String::new()), sent: 2 });
 }
 
 #[test]
@@ -196,7 +196,7 @@ fn a_reset_is_never_the_end_of_a_message() {
     let mut bench = Bench::new(LegSide::Backend);
     bench.comes(b"ab");
     bench.link.borrow_mut().peer_reset = true;
-    let mut taken = Taken::default();
+    let mut taken = CollectingSink::default();
     let fault = bench.pump(&mut begin(Framing::UntilClose, true), &mut taken).expect_err("it was cut off");
     assert_eq!((fault.reason.side, taken.end), (Side::Backend, None));
 }
@@ -211,7 +211,7 @@ fn what_came_before_a_cut_is_sent() {
         leg.secure(Toy::new(1));
         link.borrow_mut().to_leg.extend([record(kind::DATA, 1, b"ab"), record(cut, 1, b"")].concat());
         let mut io = Io { scratch: &mut scratch, buffers: &mut buffers, waker: Waker::noop() };
-        let mut taken = Taken::default();
+        let mut taken = CollectingSink::default();
         begin(Framing::Length(3), true).pump(&mut leg, &mut taken, &mut io).expect_err("it was cut off");
         assert_eq!((taken.sent, taken.end), (2, None), "{cut}");
     }
@@ -227,7 +227,7 @@ fn no_more_content_is_taken_than_allowed() {
             bench.comes(sent.as_bytes());
             let mut incoming = begin(framing, false);
             incoming.limit(limit);
-            let fault = bench.pump(&mut incoming, &mut Taken::default()).err();
+            let fault = bench.pump(&mut incoming, &mut CollectingSink::default()).err();
             let found = fault.map(|fault| (fault.status, fault.reason.cause));
             assert_eq!(found, status.map(|status| (Some(status), Cause::BodyTooLarge)), "{limit:?} {sent}");
         }
@@ -240,9 +240,9 @@ fn a_limit_is_for_one_message() {
     let mut incoming = begin(Framing::Length(3), false);
     incoming.limit(Some(3));
     bench.comes(b"abcheaddefg");
-    bench.pump(&mut incoming, &mut Taken::default()).expect("it is right");
+    bench.pump(&mut incoming, &mut CollectingSink::default()).expect("it is right");
     incoming.begin(4, Framing::Length(4), &HeadLimits::default(), false);
-    bench.pump(&mut incoming, &mut Taken::default()).expect("it is right");
+    bench.pump(&mut incoming, &mut CollectingSink::default()).expect("it is right");
     assert_eq!(incoming.bytes, 4);
 }
 
@@ -251,7 +251,7 @@ fn chunks_that_break_a_rule_are_refused_with_the_side_that_sent_them() {
     for (side, status) in [(LegSide::Client, 400), (LegSide::Backend, 502)] {
         let mut bench = Bench::new(side);
         bench.comes(b"1\r\na\r\n 2\r\nbc\r\n");
-        let mut taken = Taken::default();
+        let mut taken = CollectingSink::default();
         let mut incoming = begin(Framing::Chunked, side == LegSide::Backend);
         let fault = bench.pump(&mut incoming, &mut taken).expect_err("a blank before a size");
         assert_eq!((fault.rule, fault.status), (Some(Rule::ChunkSize), Some(status)));
