@@ -72,7 +72,7 @@ impl Attempt {
     }
 
     /// It is connected, and counts until the returned value is dropped. `is_good`: nothing is left that the backend may fail at. Else its
-    /// failures are forgotten only by [`InUse::is_good`]: a backend that is reached each time and fails then would never be marked down.
+    /// failures are forgotten only by [`InUse::record_connected`]: a backend that is reached each time and fails then would never be marked down.
     pub(crate) fn connected(self, after: Duration, is_good: bool) -> InUse {
         let endpoint = Rc::clone(&self.endpoint);
         if is_good {

@@ -19,7 +19,7 @@ use handfast_config::model::{Backend, Balance};
 use handfast_observe::cause::Cause;
 use handfast_observe::metrics::BackendMetrics;
 
-/// Turns of the groups of one service, by their backends: all threads have one order.
+/// Rotation counters of the groups of one service, by their backends: all threads have one order.
 #[expect(clippy::disallowed_types, reason = "a thread takes it when it is given a state")]
 #[derive(Debug, Default)]
 pub(crate) struct RotationCounters(Mutex<HashMap<usize, Arc<AtomicUsize>>>);

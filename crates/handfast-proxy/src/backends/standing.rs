@@ -74,7 +74,7 @@ pub(crate) struct Standing {
     /// Milliseconds since 1970.
     down_since: AtomicU64,
     /// Time at which it was last up again, in nanoseconds of the monotonic clock; 0: it was never down.
-    came_up: AtomicU64,
+    recovered_at: AtomicU64,
     /// Of requests, where a share of them may fail.
     ratio: Ratio,
     exclusion: Mutex<Exclusion>,
@@ -116,7 +116,7 @@ impl Standing {
             failures: AtomicU32::new(0),
             cause: AtomicU32::new(0),
             down_since: AtomicU64::new(0),
-            came_up: AtomicU64::new(0),
+            recovered_at: AtomicU64::new(0),
             ratio: Ratio::default(),
             exclusion: Mutex::default(),
             service: service.into(),
@@ -160,7 +160,7 @@ impl Standing {
         if self.state.load(Ordering::Relaxed) != UP
             && self.state.fetch_update(Ordering::Relaxed, Ordering::Relaxed, came_up).is_ok()
         {
-            self.came_up.store(Moment::now().nanos().max(1), Ordering::Relaxed);
+            self.recovered_at.store(Moment::now().nanos().max(1), Ordering::Relaxed);
             let Self { service, name, .. } = self;
             let after = SystemTime::now().duration_since(self.down_since()).unwrap_or_default().as_secs_f64();
             tracing::info!("service {service}: backend {name} is up again after {after:.1} s");
@@ -236,7 +236,7 @@ impl Standing {
 
     /// Returns the time at which it was last up again; `None`: it was never down.
     pub(crate) fn recovered_at(&self) -> Option<Moment> {
-        Some(self.came_up.load(Ordering::Relaxed)).filter(|since| *since != 0).map(Moment::from_nanos)
+        Some(self.recovered_at.load(Ordering::Relaxed)).filter(|since| *since != 0).map(Moment::from_nanos)
     }
 
     /// In a row.

@@ -44,7 +44,7 @@ async fn answer(mut stream: TcpStream) -> io::Result<()> {
             return stream.shutdown().await;
         }
         let bytes = &buffer[..count];
-        if head.is_empty() && !looks_like_http(bytes) {
+        if head.is_empty() && !resembles_http(bytes) {
             stream.write_all(bytes).await?;
             continue;
         }
@@ -63,7 +63,7 @@ async fn answer(mut stream: TcpStream) -> io::Result<()> {
 }
 
 /// A request line begins with a method and a space (RFC 9112 section 3).
-fn looks_like_http(bytes: &[u8]) -> bool {
+fn resembles_http(bytes: &[u8]) -> bool {
     [&b"GET "[..], b"HEAD ", b"POST ", b"PUT ", b"DELETE ", b"OPTIONS "]
         .iter()
         .any(|method| bytes.starts_with(method))

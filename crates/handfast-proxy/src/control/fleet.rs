@@ -262,10 +262,10 @@ impl Fleet {
         let Membership { parameters: FleetParameters { joined, .. }, .. } = self.joined.as_ref()?;
         let Report { bus, problem, machines, foreign } = self.report.clone();
         let machine =
-            |Machine { name, version, last_received_at: heard_at, clock_ahead, .. }| MachineSnapshot {
+            |Machine { name, version, last_received_at: received_at, clock_ahead, .. }| MachineSnapshot {
                 name,
                 version,
-                heard_at: SystemTime::UNIX_EPOCH + Duration::from_millis(heard_at),
+                heard_at: SystemTime::UNIX_EPOCH + Duration::from_millis(received_at),
                 clock_differs_seconds: clock_ahead.unsigned_abs() as f64 / 1_000.0,
                 clock_behind: clock_ahead < 0,
             };

@@ -137,8 +137,8 @@ mod tests {
 
     #[test]
     fn memory_that_is_in_use_is_tried_less_and_less() {
-        let looks: Vec<_> = (0..100).map(|look| (if look == 0 { 20 } else { 300 }, look)).collect();
-        let tries = tries(&looks);
+        let samples: Vec<_> = (0..100).map(|index| (if index == 0 { 20 } else { 300 }, index)).collect();
+        let tries = tries(&samples);
         assert!(tries[..10].iter().any(|tried| *tried));
         assert!(tries.iter().filter(|tried| **tried).count() <= 10, "{tries:?}");
     }

@@ -316,19 +316,19 @@ impl Bound {
             ordering,
             fleet: Fleet::new(),
         };
-        let opens_admin = |admin: AdminAddress, shared| {
+        let open_admin = |admin: AdminAddress, shared| {
             admin.open(threads, shared).map_err(Error::system("listen for admin"))
         };
         match prepared.taking {
             None => {
-                opens_admin(admin, &shared)?;
+                open_admin(admin, &shared)?;
                 Serving::begin(program, plan, None).await
             }
             // Not before it is ready: until then it is the other process's to answer.
             Some(taking) => {
                 let given = admin.given();
                 let serving = Serving::begin(program, plan, Some((taking, given))).await?;
-                opens_admin(admin, &shared)?;
+                open_admin(admin, &shared)?;
                 Ok(serving)
             }
         }

@@ -74,7 +74,7 @@ pub(crate) struct WorkerContext {
     log: RefCell<ThreadLog>,
     /// Connections and requests that have not ended.
     pub(crate) open: OpenList,
-    /// The task of [`WorkerContext::tend_log`].
+    /// The task of [`WorkerContext::run_log_flush`].
     log_task: Cell<Option<TaskHandle>>,
     /// The task of [`WorkerContext::sweep_contexts`], while it waits for something to sweep.
     sweeper: Cell<Option<TaskHandle>>,

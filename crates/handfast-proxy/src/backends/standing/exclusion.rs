@@ -65,7 +65,7 @@ impl Standing {
             self.state.store(EXCLUDED, Ordering::Relaxed);
         } else if self.state.load(Ordering::Relaxed) == EXCLUDED {
             self.failures.store(0, Ordering::Relaxed);
-            self.came_up.store(Moment::now().nanos().max(1), Ordering::Relaxed);
+            self.recovered_at.store(Moment::now().nanos().max(1), Ordering::Relaxed);
             // Only here is it taken back, under the lock.
             self.replace(EXCLUDED, UP);
         }

@@ -55,7 +55,7 @@ impl Http2Client {
         self.respond.send_reset(reason);
     }
 
-    fn is_gone(&mut self) -> Option<CloseReason> {
+    fn poll_reset(&mut self) -> Option<CloseReason> {
         let mut context = Context::from_waker(&self.waker);
         // Once its head is sent, only the stream reports it.
         let reset = match &mut self.outgoing.stream {
@@ -126,11 +126,11 @@ impl Sink for Http2Client {
 
 impl Cancellation for Http2Client {
     fn before_wait(&mut self) -> Result<(), CloseReason> {
-        self.is_gone().map_or(Ok(()), Err)
+        self.poll_reset().map_or(Ok(()), Err)
     }
 
     fn after_wait(&mut self) -> Result<(), CloseReason> {
-        self.is_gone().map_or(Ok(()), Err)
+        self.poll_reset().map_or(Ok(()), Err)
     }
 }
 
@@ -215,7 +215,7 @@ impl Client for Http2Client {
     }
 
     fn check(&mut self) -> Result<(), Fault> {
-        self.is_gone().map_or(Ok(()), |reason| Err(Fault::gone(reason)))
+        self.poll_reset().map_or(Ok(()), |reason| Err(Fault::gone(reason)))
     }
 }
 

@@ -165,7 +165,7 @@ impl Request {
             is_idempotent: head.method.is_idempotent(),
             is_about_the_connection: traits.is_about_the_connection,
             is_grpc: traits.is_grpc,
-            prefers_json: traits.wants_json,
+            prefers_json: traits.prefers_json,
             response_fields,
             route: Rc::clone(route),
             body_limit: routes.body_limit(),
@@ -333,7 +333,7 @@ impl Request {
 struct Traits {
     is_about_the_connection: bool,
     is_grpc: bool,
-    wants_json: bool,
+    prefers_json: bool,
 }
 
 impl Traits {
@@ -345,7 +345,7 @@ impl Traits {
             let value = || field.value(head.text);
             match name.len() {
                 6 if name.eq_ignore_ascii_case(b"accept") => {
-                    traits.wants_json |= value().windows(4).any(|part| part == b"json");
+                    traits.prefers_json |= value().windows(4).any(|part| part == b"json");
                 }
                 12 if name.eq_ignore_ascii_case(b"content-type") => {
                     traits.is_grpc |= begins_with(value(), b"application/grpc");

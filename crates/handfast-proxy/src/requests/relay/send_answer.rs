@@ -1,6 +1,6 @@
 //! Sending responses of our own: errors, redirects, fixed responses of routes.
 //!
-//! In: an [`Answer`], and a client. Out: it is with the kernel, or the client is gone.
+//! In: an [`OwnResponse`], and a client. Out: it is with the kernel, or the client is gone.
 
 use handfast_leg::runtime::Runtime;
 use handfast_net::clock::Moment;
