@@ -55,10 +55,10 @@ pub(crate) fn import(file: &Path, folder: &Path) -> Result<Imported, ImportError
         has_unchecked: false,
     };
     let mut whole = WholeDraft::default();
-    import.known(At::new(&root, String::new()), "");
+    import.report_keys(At::new(&root, String::new()), "");
     let http = At::new(&root, String::new()).get("apps").get("http");
-    import.known(At::new(&root, String::new()).get("apps"), "apps");
-    import.known(http.clone(), "http");
+    import.report_keys(At::new(&root, String::new()).get("apps"), "apps");
+    import.report_keys(http.clone(), "http");
     import.process(&http, &mut whole);
     let tls = import.certificates();
     let is_refused = import.notes.refused_since(0);
@@ -201,7 +201,7 @@ impl<'v> Import<'v> {
     }
 
     /// Reports the keys of an object. `context`: the first word of their rows.
-    fn known(&mut self, object: At<'v>, context: &str) {
+    fn report_keys(&mut self, object: At<'v>, context: &str) {
         for (key, at) in object.entries() {
             if at.value.is_some_and(Value::is_null) {
                 continue;

@@ -17,27 +17,27 @@ pub(super) struct ServiceFacts {
 
 impl<'v> Import<'v> {
     /// The condition of a route: one of its sets, of which everything holds. **Errors**: why there is none.
-    pub(super) fn matches(&mut self, sets: &At<'v>, known: ServiceFacts) -> Result<Formula, String> {
+    pub(super) fn matches(&mut self, sets: &At<'v>, facts: ServiceFacts) -> Result<Formula, String> {
         let sets = sets.items();
         if sets.is_empty() {
             return Ok(Formula::Always(true));
         }
         let mut any = Vec::new();
         for set in sets {
-            any.push(self.set(&set, known)?);
+            any.push(self.set(&set, facts)?);
         }
         Ok(Formula::Any(any))
     }
 
-    fn set(&mut self, set: &At<'v>, known: ServiceFacts) -> Result<Formula, String> {
+    fn set(&mut self, set: &At<'v>, facts: ServiceFacts) -> Result<Formula, String> {
         let mut all = Vec::new();
         for (name, at) in set.entries() {
-            all.push(self.matcher(name, &at, known).map_err(|what| format!("{name}: {what}"))?);
+            all.push(self.matcher(name, &at, facts).map_err(|what| format!("{name}: {what}"))?);
         }
         Ok(Formula::All(all))
     }
 
-    fn matcher(&mut self, name: &str, at: &At<'v>, known: ServiceFacts) -> Result<Formula, String> {
+    fn matcher(&mut self, name: &str, at: &At<'v>, facts: ServiceFacts) -> Result<Formula, String> {
         match name {
             "host" => hosts(&at.texts()),
             "path" => at
@@ -49,11 +49,11 @@ impl<'v> Import<'v> {
             "method" => Ok(Formula::atom(Atom::Methods(at.texts()))),
             "header" => header(at),
             "protocol" => match at.text() {
-                Some("https") => Ok(Formula::Always(known.has_tls)),
-                Some("http") => Ok(Formula::Always(!known.has_tls)),
+                Some("https") => Ok(Formula::Always(facts.has_tls)),
+                Some("http") => Ok(Formula::Always(!facts.has_tls)),
                 _ => Err("the version of HTTP decides nothing".into()),
             },
-            "remote_ip" if known.trusts => Err("the server has trusted_proxies: write client_ip".into()),
+            "remote_ip" if facts.trusts => Err("the server has trusted_proxies: write client_ip".into()),
             "remote_ip" | "client_ip" => {
                 let ranges = at.get("ranges").texts();
                 let known: Option<Vec<_>> = ranges.iter().map(|range| network(range)).collect();
@@ -63,7 +63,7 @@ impl<'v> Import<'v> {
             "not" => {
                 let mut any = Vec::new();
                 for set in at.items() {
-                    any.push(self.set(&set, known)?);
+                    any.push(self.set(&set, facts)?);
                 }
                 Ok(Formula::Any(any).negated())
             }

@@ -16,7 +16,7 @@ impl<'v> Import<'v> {
         if !handler.get("handle_response").is_there() && !rewrite.is_there() {
             return None;
         }
-        self.known(handler.clone(), "reverse_proxy");
+        self.report_keys(handler.clone(), "reverse_proxy");
         let upstreams = handler.get("upstreams").items();
         let address = upstreams.first().and_then(|upstream| backend(upstream.get("dial").text()?));
         let uri = rewrite.get("uri").text().filter(|uri| uri.starts_with('/') && !uri.contains('{'));
@@ -131,11 +131,11 @@ impl<'v> Import<'v> {
     }
 
     /// `set`, `add` and `delete` of responses.
-    pub(super) fn fields(&mut self, ops: &At<'v>, known: ServiceFacts, changes: &mut Changes) {
+    pub(super) fn fields(&mut self, ops: &At<'v>, facts: ServiceFacts, changes: &mut Changes) {
         for kind in ["set", "add"] {
             for (name, values) in ops.get(kind).entries() {
                 for (at, text) in values.texts().iter().enumerate() {
-                    match template(text, known.port) {
+                    match template(text, facts.port) {
                         Ok(text) if kind == "set" && at == 0 => changes.set(name, text),
                         Ok(text) => changes.add(name, text),
                         Err(what) => {
@@ -157,11 +157,11 @@ impl<'v> Import<'v> {
         route: &mut Draft,
         service: &mut Draft,
     ) {
-        self.known(proxy.clone(), "reverse_proxy");
+        self.report_keys(proxy.clone(), "reverse_proxy");
         let upstreams = proxy.get("upstreams").items();
         let mut addresses = Vec::new();
         for upstream in &upstreams {
-            self.known(upstream.clone(), "upstream");
+            self.report_keys(upstream.clone(), "upstream");
             match upstream.get("dial").text().and_then(backend) {
                 Some(address) if addresses.contains(&address) => {
                     self.note(
@@ -209,9 +209,9 @@ impl<'v> Import<'v> {
             }
         }
         request.write("request", route.of(""));
-        self.known(proxy.get("headers"), "headers");
-        self.known(ops, "headers request");
-        self.known(proxy.get("headers").get("response"), "headers response");
+        self.report_keys(proxy.get("headers"), "headers");
+        self.report_keys(ops, "headers request");
+        self.report_keys(proxy.get("headers").get("response"), "headers response");
         self.check(proxy, service);
         let limit = |time: Option<std::time::Duration>| {
             time.and_then(|time| bounded(time, 100, 86_400)).unwrap_or_else(|| "none".into())
@@ -267,7 +267,7 @@ impl<'v> Import<'v> {
     /// `load_balancing`: which upstream is chosen.
     fn selection(&mut self, proxy: &At<'v>, addresses: &[String], route: &mut Draft, service: &mut Draft) {
         let balancing = proxy.get("load_balancing");
-        self.known(balancing.clone(), "load_balancing");
+        self.report_keys(balancing.clone(), "load_balancing");
         let policy = balancing.get("selection_policy");
         let name = policy.get("policy").text().unwrap_or_default();
         let weights: Vec<i64> = policy.get("weights").items().iter().filter_map(At::number).collect();
@@ -322,8 +322,8 @@ impl<'v> Import<'v> {
             self.module(transport, &format!("protocol {protocol}"), protocol);
             return;
         }
-        self.known(transport.clone(), "transport");
-        self.known(transport.get("keep_alive"), "keep_alive");
+        self.report_keys(transport.clone(), "transport");
+        self.report_keys(transport.get("keep_alive"), "keep_alive");
         if transport.get("tls").is_there() {
             self.backend_tls(&transport.get("tls"), addresses, route);
         }
@@ -340,7 +340,7 @@ impl<'v> Import<'v> {
     }
 
     fn backend_tls(&mut self, tls: &At<'v>, addresses: &[String], route: &mut Draft) {
-        self.known(tls.clone(), "transport tls");
+        self.report_keys(tls.clone(), "transport tls");
         let section = route.of("backend-tls");
         let name = tls.get("server_name").text();
         if let Some(name) = name.filter(|name| name.contains('{')) {
@@ -400,10 +400,10 @@ impl<'v> Import<'v> {
     /// `health_checks`: a service has one check.
     fn check(&mut self, proxy: &At<'v>, service: &mut Draft) {
         let checks = proxy.get("health_checks");
-        self.known(checks.clone(), "health_checks");
+        self.report_keys(checks.clone(), "health_checks");
         let (active, passive) = (checks.get("active"), checks.get("passive"));
-        self.known(active.clone(), "active");
-        self.known(passive.clone(), "passive");
+        self.report_keys(active.clone(), "active");
+        self.report_keys(passive.clone(), "passive");
         if let Some(time) = passive.get("fail_duration").time().and_then(|time| bounded(time, 100, 86_400)) {
             self.once(&passive, service, ("limits", "backend-retry"), time.into());
             let most = passive.get("max_fails").number().unwrap_or(1).clamp(1, 1_000);

@@ -41,7 +41,7 @@ impl<'v> Import<'v> {
         }
         for (name, server) in servers {
             let before = self.notes.refusals();
-            self.known(server.clone(), "server");
+            self.report_keys(server.clone(), "server");
             let mut groups: Vec<(bool, Vec<Listener>)> = Vec::new();
             let listeners = self.listeners(&server);
             let names = qualifying(&server);
@@ -131,7 +131,7 @@ impl<'v> Import<'v> {
             service.put("", "client-tls", false);
         }
         self.wrappers(server, &mut service);
-        self.known(server.get("automatic_https"), "automatic_https");
+        self.report_keys(server.get("automatic_https"), "automatic_https");
         let trusted = server.get("trusted_proxies");
         if trusted.is_there() {
             match trusted.get("source").text() {
@@ -141,8 +141,8 @@ impl<'v> Import<'v> {
                 _ => self.note(&trusted, "source", Fate::Refused, "proxies in front are listed: static"),
             }
         }
-        let known = ServiceFacts { has_tls, port, trusts: trusted.is_there() };
-        let mut walk = Walk::new(self, known, server.clone(), rest);
+        let facts = ServiceFacts { has_tls, port, trusts: trusted.is_there() };
+        let mut walk = Walk::new(self, facts, server.clone(), rest);
         walk.run();
         let cells = walk.cells;
         let proxies: Vec<&At<'v>> = cells
@@ -156,13 +156,13 @@ impl<'v> Import<'v> {
         let forwards = !proxies.is_empty();
         self.limits(server, forwards, &mut service);
         for (cell, end) in &cells {
-            let route = self.route_of(cell, end, known, &mut service);
+            let route = self.route_of(cell, end, facts, &mut service);
             let rest = cell.path.is_some() && cell.conditions.path.is_none();
             add_route(&mut service, cell.conditions.hosts.as_ref(), route);
             if rest {
                 // A target without a path, `*`, has none to change.
                 let cell = Cell { path: None, ..cell.clone() };
-                let route = self.route_of(&cell, end, known, &mut service);
+                let route = self.route_of(&cell, end, facts, &mut service);
                 add_route(&mut service, cell.conditions.hosts.as_ref(), route);
             }
         }
@@ -224,7 +224,7 @@ impl<'v> Import<'v> {
     }
 
     /// The route of a cell, without its hosts.
-    fn route_of(&mut self, cell: &Cell, end: &End<'v>, known: ServiceFacts, service: &mut Draft) -> Draft {
+    fn route_of(&mut self, cell: &Cell, end: &End<'v>, facts: ServiceFacts, service: &mut Draft) -> Draft {
         let mut route = Draft::default();
         if let Some(path) = &cell.conditions.path {
             path.write(&mut route);
@@ -254,10 +254,10 @@ impl<'v> Import<'v> {
                 response.then(&cell.response);
             }
             End::Backend(proxy) => {
-                self.proxied(proxy, known, cell, &mut route, service);
+                self.proxied(proxy, facts, cell, &mut route, service);
                 let ops = proxy.get("headers").get("response");
                 response = Changes::default();
-                self.fields(&ops, known, &mut response);
+                self.fields(&ops, facts, &mut response);
                 // Caddy sets these before the backend's are added to them.
                 cell.beside.beside(&mut response);
                 response.then(&cell.response);

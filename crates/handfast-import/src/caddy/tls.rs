@@ -22,12 +22,12 @@ impl<'v> Import<'v> {
     pub(super) fn certificates(&mut self) -> Certificates {
         let root = At::new(self.root, String::new());
         let tls = root.get("apps").get("tls");
-        self.known(tls.clone(), "tls");
+        self.report_keys(tls.clone(), "tls");
         let mut certificates = Certificates::default();
         let sources = tls.get("certificates");
-        self.known(sources.clone(), "certificates");
+        self.report_keys(sources.clone(), "certificates");
         for file in sources.get("load_files").items() {
-            self.known(file.clone(), "load_files");
+            self.report_keys(file.clone(), "load_files");
             let path = |import: &Self, key: &str| import.path(file.get(key).text().unwrap_or_default());
             let keys = [("certificate", path(self, "certificate").into()), ("key", path(self, "key").into())];
             certificates.files.push(table(keys));
@@ -36,9 +36,9 @@ impl<'v> Import<'v> {
             certificates.files.push(format!("{}/", self.path(&folder).trim_end_matches('/')).into());
         }
         let automation = tls.get("automation");
-        self.known(automation.clone(), "automation");
+        self.report_keys(automation.clone(), "automation");
         for policy in automation.get("policies").items() {
-            self.known(policy.clone(), "automation policy");
+            self.report_keys(policy.clone(), "automation policy");
             self.policy(&policy, &mut certificates);
         }
         certificates
@@ -56,8 +56,8 @@ impl<'v> Import<'v> {
                     certificates.internal.extend(subjects.iter().cloned());
                 }
                 "acme" if at == 0 => {
-                    self.known(issuer.clone(), "acme");
-                    self.known(issuer.get("challenges"), "challenges");
+                    self.report_keys(issuer.clone(), "acme");
+                    self.report_keys(issuer.get("challenges"), "challenges");
                     for (theirs, ours) in [
                         ("ca", "directory"),
                         ("email", "contact"),
@@ -138,7 +138,7 @@ impl<'v> Import<'v> {
         let policies = server.get("tls_connection_policies").items();
         let names = |policy: &At<'v>| policy.get("match").get("sni").texts();
         for policy in &policies {
-            self.known(policy.clone(), "tls policy");
+            self.report_keys(policy.clone(), "tls policy");
             for (key, at) in policy.get("match").entries().into_iter().filter(|(key, _)| *key != "sni") {
                 self.note(&at, key, Fate::Refused, "TLS settings are for names");
             }
@@ -203,7 +203,7 @@ impl<'v> Import<'v> {
         if !clients.is_there() {
             return;
         }
-        self.known(clients.clone(), "client_authentication");
+        self.report_keys(clients.clone(), "client_authentication");
         let pool = clients.get("ca");
         let files = match pool.get("provider").text() {
             Some("file") => pool.get("pem_files").texts(),

@@ -367,7 +367,7 @@ impl<'w, 'v> Walk<'w, 'v> {
                         format!("more than {MAX_SUBROUTE_DEPTH} subroutes within each other"),
                     );
                 }
-                self.import.known(handler.clone(), "subroute");
+                self.import.report_keys(handler.clone(), "subroute");
                 let list = handler.get("routes").items();
                 let depth = next.depth + 1;
                 Some(Next {
@@ -390,7 +390,7 @@ impl<'w, 'v> Walk<'w, 'v> {
                 Some(next)
             }
             "request_body" => {
-                self.import.known(handler.clone(), name);
+                self.import.report_keys(handler.clone(), name);
                 cell.max_body = handler.get("max_size").number().filter(|size| *size > 0);
                 Some(next)
             }
@@ -420,9 +420,9 @@ impl<'w, 'v> Walk<'w, 'v> {
     }
 
     fn headers(&mut self, cell: &mut Cell, handler: &At<'v>, next: Next<'v>) -> Option<Next<'v>> {
-        self.import.known(handler.clone(), "headers");
-        self.import.known(handler.get("response"), "headers response");
-        self.import.known(handler.get("request"), "headers request");
+        self.import.report_keys(handler.clone(), "headers");
+        self.import.report_keys(handler.get("response"), "headers response");
+        self.import.report_keys(handler.get("request"), "headers request");
         self.import.request_fields(&handler.get("request"), self.facts, None, &mut cell.request);
         let response = handler.get("response");
         if response.get("deferred").is_true() {
@@ -439,7 +439,7 @@ impl<'w, 'v> Walk<'w, 'v> {
 
     /// Replaces the beginning of a path.
     fn rewrite(&mut self, cell: &mut Cell, handler: &At<'v>, next: Next<'v>) -> Option<Next<'v>> {
-        self.import.known(handler.clone(), "rewrite");
+        self.import.report_keys(handler.clone(), "rewrite");
         let start = cell.conditions.path.clone().unwrap_or_else(|| "/".into());
         let path = start.text.trim_end_matches('*');
         let effect = "the beginning of a path can take the place of another one: strip_path_prefix, or a text in front of {http.request.uri}";
@@ -481,7 +481,7 @@ impl<'w, 'v> Walk<'w, 'v> {
 
     /// `static_response` and `error`.
     fn respond(&mut self, cell: &mut Cell, handler: &At<'v>, name: &str) {
-        self.import.known(handler.clone(), name);
+        self.import.report_keys(handler.clone(), name);
         let usual = if name == "error" { 500 } else { 200 };
         let code = handler.get("status_code");
         let status = if code.is_there() { code.number() } else { Some(usual) };
@@ -564,9 +564,9 @@ impl<'w, 'v> Walk<'w, 'v> {
 
     /// `http_basic`: names and hashes, for a file.
     fn password(&mut self, cell: &mut Cell, handler: &At<'v>) {
-        self.import.known(handler.get("providers"), "authentication");
+        self.import.report_keys(handler.get("providers"), "authentication");
         let basic = handler.get("providers").get("http_basic");
-        self.import.known(basic.clone(), "http_basic");
+        self.import.report_keys(basic.clone(), "http_basic");
         if cell.password.is_some() || !basic.is_there() {
             self.refused(handler, "authentication", "a route has one list of users, of http_basic");
             return;

@@ -60,9 +60,9 @@ impl<'d> Import<'d> {
         let ports: Vec<_> = addresses.iter().map(|(_, port)| *port).collect();
         let port =
             ports.first().copied().flatten().filter(|first| ports.iter().all(|port| *port == Some(*first)));
-        let known = ServiceFacts { has_tls: first.has("ssl"), port };
-        let is_passed_through = !known.has_tls && !self.is_http && reads_hello(proxy);
-        if known.has_tls {
+        let facts = ServiceFacts { has_tls: first.has("ssl"), port };
+        let is_passed_through = !facts.has_tls && !self.is_http && reads_hello(proxy);
+        if facts.has_tls {
             self.client_tls(first, &proxy.own(&["ssl-f-use"]), &mut service);
             if let Some(protocols) = first.text("alpn") {
                 self.protocols(protocols, &mut service);
@@ -78,7 +78,7 @@ impl<'d> Import<'d> {
         if let Some(line) = proxy.last(&["maxconn"]).filter(|line| line.word(1) != "0") {
             service.put("", "max-connections", line.word(1).parse::<i64>().unwrap_or(1).clamp(1, 10_000_000));
         }
-        self.routes(proxy, known, is_passed_through, first.has("accept-proxy"), &mut service);
+        self.routes(proxy, facts, is_passed_through, first.has("accept-proxy"), &mut service);
         service
     }
 

@@ -43,7 +43,7 @@ pub(super) struct Text {
 }
 
 /// A text with `%[…]` and `%ci` as one with variables in braces. **Errors**: what Handfast does not have.
-pub(super) fn template(text: &str, known: ServiceFacts) -> Result<Text, String> {
+pub(super) fn template(text: &str, facts: ServiceFacts) -> Result<Text, String> {
     let mut converted = Text::default();
     let mut rest = text;
     while let Some(at) = rest.find(['%', '{', '}']) {
@@ -57,7 +57,7 @@ pub(super) fn template(text: &str, known: ServiceFacts) -> Result<Text, String> 
             rest = after;
         } else if let Some(inner) = rest.strip_prefix('[') {
             let end = closing(inner).ok_or_else(|| format!("%[{inner}"))?;
-            let value = sample(&inner[..end], known).ok_or_else(|| format!("%[{}]", &inner[..end]))?;
+            let value = sample(&inner[..end], facts).ok_or_else(|| format!("%[{}]", &inner[..end]))?;
             converted.text.push_str(&value.text);
             converted.remark = converted.remark.or(value.remark);
             rest = &inner[end + 1..];
@@ -95,7 +95,7 @@ fn closing(text: &str) -> Option<usize> {
 }
 
 /// A sample of a request as a text with variables.
-fn sample(text: &str, known: ServiceFacts) -> Option<Text> {
+fn sample(text: &str, facts: ServiceFacts) -> Option<Text> {
     const PORT: &str = "it has no port, where the client's Host has one";
     let same = |text: &str| Some(Text { text: text.into(), remark: None });
     let parts = parts(text);
@@ -117,11 +117,11 @@ fn sample(text: &str, known: ServiceFacts) -> Option<Text> {
             text: "{client-subject}".into(),
             remark: Some("the parts of the name are separated by commas, not by slashes"),
         }),
-        ["dst_port"] => known.port.map(|port| Text { text: port.to_string(), remark: None }),
-        ["ssl_fc"] => same(if known.has_tls { "1" } else { "0" }),
+        ["dst_port"] => facts.port.map(|port| Text { text: port.to_string(), remark: None }),
+        ["ssl_fc"] => same(if facts.has_tls { "1" } else { "0" }),
         ["ssl_fc", iif] => {
             let (yes, no) = iif.strip_prefix("iif(")?.strip_suffix(')')?.split_once(',')?;
-            same(if known.has_tls { yes } else { no })
+            same(if facts.has_tls { yes } else { no })
         }
         [text] => {
             let text = text.strip_prefix("str(")?.strip_suffix(')')?;

@@ -72,7 +72,7 @@ impl<'d> Import<'d> {
     }
 
     /// `add_header`, `proxy_hide_header`, `expires`.
-    pub(super) fn response_fields(&mut self, scope: &Scope<'d>, route: &mut Draft, known: ServerFacts<'_>) {
+    pub(super) fn response_fields(&mut self, scope: &Scope<'d>, route: &mut Draft, facts: ServerFacts<'_>) {
         for directive in
             scope.all("proxy_hide_header").into_iter().filter(|hidden| !is_of_connection(hidden.argument(0)))
         {
@@ -80,7 +80,7 @@ impl<'d> Import<'d> {
         }
         for directive in scope.all("add_header") {
             let (name, value) = (directive.argument(0), directive.argument(1));
-            match template(value, known) {
+            match template(value, facts) {
                 Ok(_) if value.is_empty() || is_of_connection(name) => {}
                 Ok(value) => {
                     route.of("").append("add-response-fields", format!("{name}: {value}"));

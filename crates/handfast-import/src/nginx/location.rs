@@ -48,14 +48,14 @@ impl<'d> Import<'d> {
         parts.retain(|(names, _)| !names.is_empty());
         parts.push((Vec::new(), &servers[0]));
         for (hosts, server) in parts {
-            let known = ServerFacts {
+            let facts = ServerFacts {
                 server_name: own(server.directive.inner(), "server_name")
                     .map_or("", |names| names.argument(0)),
                 port: socket.port,
             };
             let mut routes = Routes {
                 service: &mut *service,
-                facts: known,
+                facts,
                 has_tls: socket.has_tls,
                 uses_backends,
                 is_forwarded,

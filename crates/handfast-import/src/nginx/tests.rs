@@ -261,8 +261,8 @@ fn a_limit_has_the_rate_of_its_zone() {
 
 #[test]
 fn a_query_is_kept() {
-    let known = super::value::ServerFacts { server_name: "a", port: None };
-    let template = |text| super::value::template(text, known);
+    let facts = super::value::ServerFacts { server_name: "a", port: None };
+    let template = |text| super::value::template(text, facts);
     assert_eq!(template("/new$is_args$args").as_deref(), Ok("/new{query}"));
     assert_eq!(template("/new$is_args$query_string/$host").as_deref(), Ok("/new{query}/{host}"));
     assert_eq!(template("/new$is_args$argsx"), Err("$is_args".to_owned()));

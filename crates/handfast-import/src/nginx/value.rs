@@ -12,7 +12,7 @@ pub(super) struct ServerFacts<'s> {
 }
 
 /// A text with variables in braces. **Errors**: the variable that Handfast does not have.
-pub(super) fn template(text: &str, known: ServerFacts<'_>) -> Result<String, String> {
+pub(super) fn template(text: &str, facts: ServerFacts<'_>) -> Result<String, String> {
     let (mut converted, mut rest) = (String::new(), text);
     while let Some(at) = rest.find(['$', '{', '}']) {
         // With the question mark that Handfast's variable has too.
@@ -40,14 +40,14 @@ pub(super) fn template(text: &str, known: ServerFacts<'_>) -> Result<String, Str
                 rest.find(|sign: char| !sign.is_ascii_alphanumeric() && sign != '_').unwrap_or(rest.len()),
             ),
         };
-        converted.push_str(&variable(name, known).ok_or_else(|| format!("${name}"))?);
+        converted.push_str(&variable(name, facts).ok_or_else(|| format!("${name}"))?);
         rest = after;
     }
     converted.push_str(rest);
     Ok(converted)
 }
 
-fn variable(name: &str, known: ServerFacts<'_>) -> Option<String> {
+fn variable(name: &str, facts: ServerFacts<'_>) -> Option<String> {
     Some(match name {
         "host" => "{host}".into(),
         "remote_addr" | "proxy_protocol_addr" | "realip_remote_addr" => "{client-address}".into(),
@@ -56,8 +56,8 @@ fn variable(name: &str, known: ServerFacts<'_>) -> Option<String> {
         "request_id" => "{request-id}".into(),
         "ssl_protocol" => "{tls-version}".into(),
         "ssl_server_name" => "{server-name}".into(),
-        "server_name" => known.server_name.into(),
-        "server_port" => known.port?.to_string(),
+        "server_name" => facts.server_name.into(),
+        "server_port" => facts.port?.to_string(),
         _ => return None,
     })
 }

@@ -126,7 +126,7 @@ impl CheckQueue {
         most.mul_f64(fraction(next_random(&self.random)))
     }
 
-    async fn turn(&self) -> CheckPermit<'_> {
+    async fn wait_for_turn(&self) -> CheckPermit<'_> {
         while self.running.get() >= MAX_CONCURRENT_CHECKS {
             let task = engine::current();
             self.waiting.borrow_mut().push_back(task);
@@ -191,7 +191,7 @@ impl Watch {
             let begun = engine::now();
             // A backend that an operator has switched off is not checked.
             if plan.standing.operator_state() != Some(OperatorState::Down) {
-                let permit = queue.turn().await;
+                let permit = queue.wait_for_turn().await;
                 if self.is_stopped.get() {
                     return;
                 }

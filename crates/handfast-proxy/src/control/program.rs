@@ -308,8 +308,8 @@ impl Program {
 
     /// Pings the watchdog if every thread has answered its heartbeat. Otherwise the late threads are logged, and the service manager
     /// restarts this process after the interval that it expects.
-    pub(crate) fn turn(&mut self) {
-        match &self.workers.turn()[..] {
+    pub(crate) fn ping_watchdog(&mut self) {
+        match &self.workers.request_heartbeats()[..] {
             [] => self.notifier.ping_watchdog(),
             late => tracing::error!(
                 "{} did not turn in time: the service manager is not told that all is well",

@@ -157,7 +157,7 @@ impl Serving {
                     reloads.go_on(|| self.program.present());
                 }
                 () = sleep_until(next_turn), if turns.is_some() => {
-                    program.turn();
+                    program.ping_watchdog();
                     next_turn = Instant::now() + turns.unwrap_or_default();
                 }
                 () = memory.wait_until_due() => program.check_resources(&mut memory),

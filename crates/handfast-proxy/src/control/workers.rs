@@ -162,7 +162,7 @@ impl Workers {
     }
 
     /// Requests a heartbeat of every worker; returns the names of those that have not answered the last one.
-    pub(crate) fn turn(&mut self) -> Vec<String> {
+    pub(crate) fn request_heartbeats(&mut self) -> Vec<String> {
         let expected = self.last_heartbeat;
         let late =
             self.handles.iter().filter(|worker| worker.heartbeat_seen.load(Ordering::Relaxed) < expected);
