@@ -10,7 +10,7 @@ use crate::note::{Fate, Notes};
 pub(super) struct Translation<'t> {
     pub(super) service: &'t Service,
     pub(super) given: &'t ServiceOptions<'t>,
-    /// Where relative paths start from.
+    /// Base folder of relative paths.
     pub(super) folder: &'t Path,
     /// True if the file has no section: its one client is at standard input.
     pub(super) is_inetd: bool,

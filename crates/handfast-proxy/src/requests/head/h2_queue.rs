@@ -3,7 +3,7 @@
 //!
 //! In: content for a stream. Out: the same as [`Bytes`] that are counted until the crate drops them, and whether a stream may put more.
 //!
-//! **Bounds**: [`QUEUE`] for a connection; beyond it [`LEAST`] for each stream that has nothing there: streams whose windows are closed do
+//! **Bounds**: [`MAX_CONNECTION_BYTES`] for a connection; beyond it [`MIN_STREAM_BYTES`] for each stream that has nothing there: streams whose windows are closed do
 //! not stop the others. Bytes that a stream reads before it can queue them are bounded by [`Place::share`].
 
 use std::cell::RefCell;
