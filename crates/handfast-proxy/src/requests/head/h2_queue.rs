@@ -3,8 +3,8 @@
 //!
 //! In: content for a stream. Out: the same as [`Bytes`] that are counted until the crate drops them, and whether a stream may put more.
 //!
-//! **Bounds**: [`MAX_CONNECTION_BYTES`] for a connection; beyond it [`MIN_STREAM_BYTES`] for each stream that has nothing there: streams whose windows are closed do
-//! not stop the others. Bytes that a stream reads before it can queue them are bounded by [`Place::share`].
+//! **Bounds**: [`MAX_CONNECTION_BYTES`] for a connection; beyond it [`MIN_STREAM_BYTES`] for each stream that has nothing there: streams
+//! whose windows are closed do not stop the others. Bytes that a stream reads before it can queue them are bounded by [`Place::share`].
 
 use std::cell::RefCell;
 use std::rc::Rc;
