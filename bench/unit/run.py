@@ -49,7 +49,7 @@ class Life:
         self.row("reload", lambda: service.systemctl("reload", "handfast"), service.must_live)
         service.write(more=WRONG)
         service.world.run("systemctl", "reload", "handfast")
-        self.row("a refused reload serves on and reports it", service.must_live,
+        self.row("a process with a refused reload keeps serving and reports it", service.must_live,
                  lambda: wait_until("a status with `refused`", lambda: "refused" in str(service.property("StatusText"))))
         service.write()
         service.systemctl("reload", "handfast")

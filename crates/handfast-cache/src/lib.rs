@@ -36,7 +36,7 @@
 //!             Begin::Follow(mut follower) => match ready!(follower.poll(request, waker)) {
 //!                 Followed::Hit(hit) => hit,
 //!                 // Then begin(…, false); and after the second `OtherVariant` too.
-//!                 Followed::LookAgain | Followed::OtherVariant => return answer(cache, request, policy, now_ms, client, waker),
+//!                 Followed::Repeat | Followed::OtherVariant => return answer(cache, request, policy, now_ms, client, waker),
 //!                 Followed::Alone | Followed::Failed => return Poll::Ready(forward(request)),
 //!             },
 //!         },

@@ -62,7 +62,7 @@ pub(crate) fn parts(report: &Report) -> [Part; 4] {
         (format!("{} × {}", units::counted(trips.into(), "round trip"), ms(report.rtt_ms.p50)), network),
         (format!("the server, before its flights{how}"), full.server_ms.p50),
         ("our own computing".to_owned(), full.own_ms.p50),
-        ("bytes on their way, and waiting for a core".to_owned(), rest),
+        ("transfer, and waiting for a core".to_owned(), rest),
     ]
     .map(|(what, ms)| Part { what, ms, share: if whole > 0.0 { ms / whole } else { 0.0 } })
 }

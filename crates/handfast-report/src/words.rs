@@ -24,15 +24,15 @@ pub(crate) fn meaning(report: &Report) -> &'static str {
     let totals = &report.totals;
     match report.verdict.word {
         VerdictWord::Valid if totals.offered_rate.is_none() && !report.stalled.is_empty() => {
-            "The figures are the target's, but it stalled for a while, and the percentiles of a closed model hide that."
+            "The results describe the target, but it stalled for a while, and the percentiles of a closed model hide that."
         }
         VerdictWord::Valid if report.timeline.iter().any(|second| second.generator_paused_ns > 0) => {
-            "The figures are the target's up to p99; the generator was paused, and higher percentiles contain its pauses."
+            "The results describe the target up to p99; the generator was paused, and higher percentiles contain its pauses."
         }
         VerdictWord::Valid if is_mostly_lag(report) => {
-            "The figures are the target's, but for the higher percentiles of total: they are mostly lag, the wait before a transaction started."
+            "The results describe the target, but for the higher percentiles of total: they are mostly lag, the wait before a transaction started."
         }
-        VerdictWord::Valid => "The figures are the target's, and hold.",
+        VerdictWord::Valid => "The results describe the target and are stable.",
         VerdictWord::GeneratorLimited => {
             "The load generator was the bottleneck: these figures are its own, and say nothing of the target's limit."
         }
@@ -400,13 +400,13 @@ mod tests {
         assert!(waited.starts_with("Everything offered was handled, but some of it had to wait"), "{waited}");
         assert_eq!(
             with(VerdictWord::Valid, 9.0, None, &mut report),
-            "The figures are the target's, and hold."
+            "The results describe the target and are stable."
         );
         report.stalled = vec![4, 5];
         let stood_still = with(VerdictWord::Valid, 9.0, None, &mut report);
-        assert!(stood_still.contains("stalled") && !stood_still.contains("and hold"), "{stood_still}");
+        assert!(stood_still.contains("stalled") && !stood_still.contains("are stable"), "{stood_still}");
         assert!(
-            with(VerdictWord::Valid, 9.0, Some(9.0), &mut report).ends_with("and hold."),
+            with(VerdictWord::Valid, 9.0, Some(9.0), &mut report).ends_with("are stable."),
             "an open one shows it"
         );
         report.totals.failed = report.totals.transactions;
@@ -515,7 +515,7 @@ mod tests {
             let timeline = vec![Second { generator_paused_ns, ..Second::default() }];
             meaning(&Report { series, timeline, ..Report::default() })
         };
-        assert!(with(4_900_000, 0).ends_with("and hold."));
+        assert!(with(4_900_000, 0).ends_with("are stable."));
         assert!(with(5_000_000, 0).contains("they are mostly lag"));
         assert!(with(0, 20_000_000).contains("the generator was paused"));
     }

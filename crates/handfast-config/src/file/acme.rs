@@ -138,7 +138,7 @@ pub(super) fn order(
         // Its problems are reported there.
         None => return,
         Some(None) => {
-            let fault = Fault::new("certificates are ordered here, and there is no section [acme]")
+            let fault = Fault::new("`certificate = \"acme\"` needs [acme]")
                 .hint("write [acme] with `folder` and `accept-terms-of-service = true`");
             return service.error(&keys::CERTIFICATE, fault);
         }
@@ -156,7 +156,7 @@ pub(super) fn order(
     let all: Vec<String> = of_service.chain(of_rules).chain(of_routes).collect();
     *names = needed(&all);
     if names.is_empty() {
-        let fault = Fault::new("certificates are ordered here, and no name is written")
+        let fault = Fault::new("certificates are to be ordered, and no name is configured")
             .hint("write `acme-names = \"www.example.org\"`, or rules or routes with names");
         service.error(&keys::CERTIFICATE, fault);
     }

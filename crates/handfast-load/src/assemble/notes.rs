@@ -80,8 +80,7 @@ fn tls(outcome: &Outcome, notes: &mut Vec<String>) {
     let (tally, plan) = (&outcome.totals.tally, &outcome.plan.tls);
     if plan.verify == Verify::Off && !outcome.plan.target.plain {
         notes.push(
-            "verification was off: the target may be anyone, and a client that verifies spends more CPU than this one"
-                .into(),
+            "the certificate was not verified: a client that verifies it needs more CPU than this one".into(),
         );
     }
     if tally.without_ticket > 0 {

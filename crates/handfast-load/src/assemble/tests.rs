@@ -299,7 +299,7 @@ fn what_a_reader_should_know_is_noted() {
     assert_noted(
         &outcome(),
         &[
-            "verification was off",
+            "the certificate was not verified",
             "tickets ran out: 20 handshakes should have resumed and had none, so 40 % were resumed instead of 50 %",
             "before the start, 16 connections went to the target to fill the ticket pool",
             "every byte of the echo was compared",

@@ -46,7 +46,7 @@ fn under_load_with_changing_threads_and_broken_programs_among_them() {
         wait_until("others to be served", || (crowd.done() > served + 20).then_some(()));
         assert_eq!(http::get(first.admin(), "/ready", "*/*").status, 200);
         let why = upgrade(&first, &["--program", &broken.display().to_string()]).err().expect("it is broken");
-        assert!(why.contains("nothing has changed, the old process serves on: "), "{why}");
+        assert!(why.contains("nothing has changed, the old process keeps serving: "), "{why}");
         assert!(why.contains("the new process ended before it served, with exit status: 3"), "{why}");
         // The previous process has no connection left, and has ended or is about to.
         served_by = Some(new);

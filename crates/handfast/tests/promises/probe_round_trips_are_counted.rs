@@ -144,7 +144,7 @@ fn served(folder: &Folder) -> (Backend, Proxy, String) {
     let identity = localhost();
     let certificate = folder.write("leaf.pem", identity.combined()).display().to_string();
     let text = format!(
-        "[[service]]\nname = \"a\"\nlisten = \"127.0.0.1:0\"\nbackend = \"{}\"\ncertificate = \"{certificate}\"\n",
+        "[[service]]\nname = \"a\"\nlisten = \"127.0.0.1:0\"\nbackend = \"{}\"\ncertificate = \"{certificate}\"\n[admin]\nlisten = \"127.0.0.1:0\"\n",
         backend.address
     );
     (backend, Proxy::start(text), folder.write("authority.pem", &authority().pem).display().to_string())

@@ -130,7 +130,7 @@ fn an_answer_does_not_decide_what_is_executed() {
     send(&stream, &json!({ "refused": { "why": "\u{1b}[2Jno" } }));
     let ran = outcome.ended();
     let talk = failed(&ran);
-    assert!(talk.contains("serves on: \u{fffd}[2Jno"), "nothing that a terminal obeys: {talk:?}");
+    assert!(talk.contains("keeps serving: \u{fffd}[2Jno"), "nothing that a terminal obeys: {talk:?}");
     assert!(!answerer.mark.exists(), "the attacker's script ran");
 }
 
@@ -181,7 +181,7 @@ fn one_that_ends_without_an_answer_is_not_reported_as_serving() {
     let ran = requested.ended();
     let talk = failed(&ran);
     assert!(talk.contains("outcome unknown: the other process has ended"), "{talk}");
-    assert!(!talk.contains("serves on"), "{talk}");
+    assert!(!talk.contains("keeps serving"), "{talk}");
 }
 
 /// A folder that the service user owns, and beside it what is root's.

@@ -88,7 +88,7 @@ fn every_contradiction_is_named() {
     let nameless = service("certificate = \"acme\"\n");
     let folder = "folder = \"store\"\n";
     for (text, expected) in [
-        (ordered.clone(), "there is no section [acme]"),
+        (ordered.clone(), "needs [acme]"),
         (format!("[acme]\n{folder}{ordered}"), "accept the terms of service"),
         (
             format!("[acme]\n{folder}accept-terms-of-service = false\n{ordered}"),

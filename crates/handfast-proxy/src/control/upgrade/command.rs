@@ -48,7 +48,7 @@ pub enum UpgradeFailure {
     Configuration(String),
     /// No running process was found at this path.
     NoProcess(PathBuf, io::Error),
-    /// It serves on, for this reason.
+    /// It keeps serving, for this reason.
     Refused(String),
     /// It did not answer to the end, for this reason: whether it serves is not known.
     Unanswered(String),
@@ -64,7 +64,7 @@ impl fmt::Display for UpgradeFailure {
                  and are you root or its user?",
                 path.display()
             ),
-            Self::Refused(why) => write!(f, "nothing has changed, the old process serves on: {why}"),
+            Self::Refused(why) => write!(f, "nothing has changed, the old process keeps serving: {why}"),
             Self::Unanswered(why) => write!(
                 f,
                 "upgrade, outcome unknown: {why}\n  hint: `handfast check --ready -c FILE` tells whether a process serves; \
@@ -82,7 +82,7 @@ impl std::error::Error for UpgradeFailure {}
 /// A process that has given up root for `process.user` cannot start one that opens files as root. Then this one starts it, as it would be
 /// started at first: this command's own program, or `program`, with the configuration `source`.
 ///
-/// **Errors**: whatever kept it from happening. Then the running process serves on, unless it did not answer.
+/// **Errors**: whatever kept it from happening. Then the running process keeps serving, unless it did not answer.
 ///
 /// **Cost**: waits until the new process serves, 70 seconds at the most.
 pub fn upgrade(

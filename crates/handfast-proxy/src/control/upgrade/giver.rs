@@ -276,7 +276,7 @@ impl Upgrades {
                 self.under_way = Some(UnderWay { attempt, requester: Some(requester), taker: None, end })
             }
             Err(error) => {
-                tracing::error!("upgrade failed, this process serves on: {error}");
+                tracing::error!("upgrade failed, this process keeps serving: {error}");
                 refuse(&requester, &error.to_string());
             }
         }
@@ -306,7 +306,7 @@ impl Upgrades {
     /// The upgrade failed: the requester receives the reason, and the process that was started is ended.
     pub(crate) fn failed(&mut self, why: &str) {
         let Some(UnderWay { requester, end, .. }) = self.under_way.take() else { return };
-        tracing::error!("upgrade failed, this process serves on: {why}");
+        tracing::error!("upgrade failed, this process keeps serving: {why}");
         if let Some(asker) = requester {
             refuse(&asker, why);
         }
