@@ -95,7 +95,7 @@ fn every_contradiction_is_named() {
             "accept the terms of service",
         ),
         (format!("[acme]\naccept-terms-of-service = true\n{ordered}"), "folder"),
-        (format!("{ACCEPTED}{nameless}"), "no name is written"),
+        (format!("{ACCEPTED}{nameless}"), "no name is configured"),
         (format!("{ACCEPTED}{}", service("certificate = \"site.pem\"\n")), "`acme` has no effect"),
         (
             format!("{ACCEPTED}{}", service("certificate = \"site.pem\"\nacme-names = \"a.example.org\"\n")),
