@@ -4,10 +4,11 @@
 //! folder of root. `Digest` (RFC 7616) proves it by a hash over a nonce of the server and the request, so that a program that took the
 //! address of a stopped proxy learns nothing. Our own commands use `Digest` alone; curl does with `--digest -u :TOKEN`.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
+use data_encoding::HEXLOWER;
 use handfast_tls::keyed_hash::{HashKey, sha256};
 
 /// The realm of all challenges (RFC 9110 §11.5).
@@ -40,8 +41,9 @@ impl std::fmt::Debug for RequiredToken {
 pub(super) struct Authenticator {
     key: HashKey,
     start: Instant,
-    /// Issued nonces, and those that were used, with the time when they expire.
-    issued: RefCell<u64>,
+    /// Number of issued nonces.
+    issued: Cell<u64>,
+    /// Nonces that were used, with the time when they expire.
     used: RefCell<VecDeque<(Instant, String)>>,
 }
 
@@ -49,18 +51,15 @@ impl Authenticator {
     /// Draws a key for nonces. **Errors**: the kernel has no random numbers.
     pub(super) fn new() -> Result<Self, handfast_tls::Error> {
         let key = HashKey::random()?;
-        Ok(Self { key, start: Instant::now(), issued: RefCell::default(), used: RefCell::default() })
+        Ok(Self { key, start: Instant::now(), issued: Cell::default(), used: RefCell::default() })
     }
 
     /// Returns a value for `WWW-Authenticate`, with a fresh nonce.
     pub(super) fn challenge(&self) -> String {
-        let serial = {
-            let mut issued = self.issued.borrow_mut();
-            *issued += 1;
-            *issued
-        };
-        let times = format!("{:x}.{serial:x}", self.start.elapsed().as_millis());
-        let mac = hex(&self.key.hash(&[times.as_bytes()]));
+        // Two nonces of one millisecond differ.
+        self.issued.update(|issued| issued + 1);
+        let times = format!("{:x}.{:x}", self.start.elapsed().as_millis(), self.issued.get());
+        let mac = self.mac(&times);
         format!("Digest realm=\"{REALM}\", nonce=\"{times}.{mac}\", algorithm=SHA-256, qop=\"auth\"")
     }
 
@@ -97,7 +96,7 @@ impl Authenticator {
         let mut used = self.used.borrow_mut();
         used.retain(|(until, _)| *until > now);
         let is_accepted = expires > now
-            && self.is_same(&hex(&self.key.hash(&[times.as_bytes()])), mac)
+            && self.is_same(&self.mac(times), mac)
             && used.len() < MAX_USED
             && used.iter().all(|(_, known)| known != nonce);
         if is_accepted {
@@ -106,13 +105,19 @@ impl Authenticator {
         is_accepted
     }
 
+    /// Returns the part of a nonce that only this listener makes.
+    fn mac(&self, times: &str) -> String {
+        HEXLOWER.encode(&self.key.hash(&[times.as_bytes()]))
+    }
+
     /// Compares in the same time whatever differs.
     fn is_same(&self, expected: &str, given: &str) -> bool {
         self.key.is_hash(&[given.as_bytes()], &self.key.hash(&[expected.as_bytes()]))
     }
 }
 
-/// Returns the value of `Authorization` that answers a challenge by proving the token; `None`: no challenge for SHA-256 with `qop=auth`.
+/// Returns the value of `Authorization` that answers a challenge by proving the token; `None`: it is not one of a Handfast, with SHA-256 and
+/// `qop=auth`.
 ///
 /// **Errors**: the kernel has no random numbers.
 pub(super) fn answer(
@@ -126,12 +131,15 @@ pub(super) fn answer(
     let value =
         |name: &str| parameters.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone());
     let (Some(realm), Some(nonce)) = (value("realm"), value("nonce")) else { return Ok(None) };
-    let is_known = value("algorithm").is_some_and(|algorithm| algorithm.eq_ignore_ascii_case("SHA-256"))
+    // Another program chose them, and they are written into a request.
+    let is_known = realm == REALM
+        && nonce.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'.')
+        && value("algorithm").is_some_and(|algorithm| algorithm.eq_ignore_ascii_case("SHA-256"))
         && value("qop").is_some_and(|qop| qop.split(',').any(|one| one.trim() == "auth"));
     if !is_known {
         return Ok(None);
     }
-    let cnonce = hex(&HashKey::random()?.hash(&[nonce.as_bytes()])[..16]);
+    let cnonce = HEXLOWER.encode(&HashKey::random()?.hash(&[nonce.as_bytes()])[..16]);
     let mut proof = Proof {
         username: String::new(),
         realm,
@@ -190,11 +198,7 @@ impl Proof {
 
 /// Returns the hexadecimal SHA-256 of parts with a colon between them.
 fn hash(parts: &[&str]) -> String {
-    hex(&sha256(parts.join(":").as_bytes()))
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    HEXLOWER.encode(&sha256(parts.join(":").as_bytes()))
 }
 
 /// Reads `name=value` and `name="value"`, with commas between them (RFC 9110 §11.2); names in lower case.
@@ -314,10 +318,13 @@ mod tests {
         for challenge in [
             "Bearer",
             "Basic realm=\"handfast\"",
-            "Digest realm=\"x\", nonce=\"y\"",
-            "Digest realm=\"x\", nonce=\"y\", algorithm=MD5, qop=\"auth\"",
-            "Digest realm=\"x\", nonce=\"y\", algorithm=SHA-256",
+            "Digest realm=\"handfast\", nonce=\"y\"",
+            "Digest realm=\"handfast\", nonce=\"y\", algorithm=MD5, qop=\"auth\"",
+            "Digest realm=\"handfast\", nonce=\"y\", algorithm=SHA-256",
             "Digest nonce=\"y\", algorithm=SHA-256, qop=\"auth\"",
+            "Digest realm=\"other\", nonce=\"y\", algorithm=SHA-256, qop=\"auth\"",
+            "Digest realm=\"handfast\", nonce=\"y\\\"\", algorithm=SHA-256, qop=\"auth\"",
+            "Digest realm=\"handfast\", nonce=\"y\rX: z\", algorithm=SHA-256, qop=\"auth\"",
         ] {
             assert!(answer(challenge, TOKEN, "POST", "/reload").expect("random").is_none(), "{challenge}");
         }

@@ -78,7 +78,7 @@ section! {
              only make each stop longer",
         example "\"10s\"", elsewhere "lame-duck shutdown-delay stop-delay pre-stop grace";
 
-    /// Time for which a stop waits until connections end. After that the rest is cut, and the log says how many.
+    /// Time for which a stop waits until connections end. After that the rest is cut, and the log has their number.
     DRAIN: Span = "drain", Span { range: Duration::ZERO..=DAY, zero: None },
         default "\"30s\"",
         why "long enough for requests, and well below the 90 s after which systemd kills",

@@ -207,9 +207,6 @@ pub(crate) fn sni_name(text: &str) -> Option<String> {
 pub(crate) fn name_pattern(text: &str) -> Result<String, Fault> {
     let wrong = Fault::new(format!("`{text}` is not a server name"))
         .allowed("a name such as `www.example.org`, or a wildcard such as `*.example.org`");
-    if text == "*" {
-        return Err(wrong.hint("what is said in the service itself applies to every other name"));
-    }
     if text.trim_matches(['[', ']']).parse::<IpAddr>().is_ok() {
         return Err(wrong.hint("clients send no server name for addresses (RFC 6066, section 3)"));
     }

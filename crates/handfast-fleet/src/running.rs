@@ -29,7 +29,7 @@ const OBJECTING: Duration = Duration::from_millis(500);
 const LEARNING: Duration = Duration::from_secs(2);
 /// Time for which a machine that starts waits for the bus before it orders certificates alone.
 const ALONE: Duration = Duration::from_secs(5);
-/// Time for the other machines to publish answers to a challenge; then the issuer is asked to check it.
+/// Time for the other machines to publish answers to a challenge; then the issuer is notified to check it.
 const ANSWERING: Duration = Duration::from_secs(2);
 /// A connection that is lost for longer is given up, and the bus joined as at a start.
 const REJOINING: Duration = Duration::from_secs(15);

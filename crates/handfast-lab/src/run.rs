@@ -91,7 +91,7 @@ pub fn run(inside: Inside, settings: &RunSettings) -> Result<Report, LabError> {
 struct Commands<'a> {
     network: &'a Network,
     signals: &'a SignalFd,
-    /// File to which commands are asked to write TLS secrets, if there is one.
+    /// File for the TLS secrets of commands, if there is one.
     secrets: Option<OsString>,
 }
 

@@ -126,7 +126,7 @@ pub(crate) fn logged_lines(action: impl FnOnce()) -> Vec<String> {
 /// Two subscribers that take no lines and stay.
 ///
 /// While there is only one subscriber, tracing asks it on the thread that reaches a line of the log first, and caches the answer for all
-/// threads: a test beside this one would decide that no test receives the line. With several, each subscriber is asked.
+/// threads: a test beside this one would decide that no test receives the line. With several, each subscriber decides.
 static DEAF: LazyLock<[Dispatch; 2]> = LazyLock::new(|| [(); 2].map(|()| Dispatch::new(Lines(None))));
 
 /// Takes lines, as people are shown them; `None`: none.

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 /// Time limit for everything on a busy machine before a test gives up. No test waits for it when all is well.
 pub const DEADLINE: Duration = Duration::from_secs(60);
 
-/// Interval at which a question is asked again.
+/// Interval between two checks of a condition.
 const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
 /// Asks until there is an answer.

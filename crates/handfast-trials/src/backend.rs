@@ -233,7 +233,9 @@ fn begin(
         Mode::StarttlsOut => {
             let mut request = [0; 8];
             let read = stream.read_exact(&mut request);
-            read.map_err(|error| CaseError::Broken(format!("backend waits to be asked for TLS: {error}")))?;
+            read.map_err(|error| {
+                CaseError::Broken(format!("backend waits for the request for TLS: {error}"))
+            })?;
             // SSLRequest: its length, and its number.
             if request != [0, 0, 0, 8, 4, 210, 22, 47] {
                 return broken(format!("backend was asked for TLS with {request:?}"));

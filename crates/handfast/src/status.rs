@@ -310,7 +310,7 @@ mod tests {
                 String::from_utf8_lossy(&request[..length]).into_owned()
             });
             let _ = AdminAddress::Tcp(format!("localhost:{}", address.port())).seen();
-            requested.join().expect("it was asked")
+            requested.join().expect("it received the request")
         });
         assert!(requested.contains(&format!("\r\nHost: {address}\r\n")), "{requested}");
     }

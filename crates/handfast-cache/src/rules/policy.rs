@@ -17,7 +17,7 @@ pub struct Policy {
     pub honours_requests: bool,
     /// True if `X-Forwarded-…` and `Forwarded` of a request do not reach the origin, or are in the identity of the key.
     pub trusts_forwarding: bool,
-    /// Staleness that is served while the origin is asked, where the response states nothing. **Units** seconds.
+    /// Staleness that is served during a revalidation, where the response states nothing. **Units** seconds.
     pub stale_while_revalidate: u64,
     /// Staleness that is served if the origin fails, where the response states nothing. **Units** seconds.
     pub stale_if_error: u64,

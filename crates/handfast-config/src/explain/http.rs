@@ -203,7 +203,7 @@ fn changed_fields(RequestRules { request, response, .. }: &RequestRules) -> Vec<
 
 fn action(service: &Service, action: &RouteAction) -> String {
     match action {
-        RouteAction::Inherit => "to the service's backends".to_owned(),
+        RouteAction::Inherit => "to the backends of their connection".to_owned(),
         RouteAction::Redirect(target, status) => {
             format!("they are redirected to {target} with status {status}")
         }
@@ -238,7 +238,8 @@ pub(super) fn requests_of_host(service: &Service, http: &Http, host: &str) -> Ve
         reached.iter().flatten().map(|index| route(service, http, &http.routes[*index])).collect();
     if reached.contains(&None) {
         let which = if lines.is_empty() { "requests" } else { "other requests" };
-        let clauses = [vec![format!("{which} go to the service's backends")], changed_fields(&http.rules)];
+        let clauses =
+            [vec![format!("{which} go to the backends of their connection")], changed_fields(&http.rules)];
         lines.push(clauses.concat().join("; "));
     }
     lines

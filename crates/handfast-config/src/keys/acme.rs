@@ -34,7 +34,7 @@ section! {
         example "\"https://ca.example.org/acme/directory\"",
         elsewhere "server ca-server acme-server uri issuer ca directory-url";
 
-    /// Directory where an order is tried after a failure, before the issuer itself is asked again: its rate limits are not used up by
+    /// Directory where an order is tried after a failure, before the issuer itself is tried again: its rate limits are not used up by
     /// mistakes.
     STAGING: DirectoryUrl = "staging", DirectoryUrl,
         absent "Let's Encrypt's staging directory with its own directory, else none",

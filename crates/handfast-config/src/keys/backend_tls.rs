@@ -19,7 +19,7 @@ section! {
         why "who writes the section wants TLS",
         example "\"off\"", elsewhere "enabled ssl on";
 
-    /// Protocol of the backend before TLS: it is asked for TLS in that protocol. One that does not offer it, or says no, is not used.
+    /// Protocol of the backend before TLS: TLS is requested in that protocol. A backend that does not offer it, or refuses it, is not used.
     /// Its earlier output is not trusted, nor passed on: a client that waits for a greeting is greeted by Handfast. With `starttls` for
     /// clients, both are the same.
     BACKEND_STARTTLS: StarttlsProtocol = "starttls", StarttlsProtocol,
@@ -101,9 +101,9 @@ section! {
 
     use POLICY, VERSIONS, SUITES, GROUPS;
 
-    /// Refuses a revoked certificate of a backend, by the OCSP response that the backend sends with it (stapling); no authority is asked.
-    /// `stapled`: if there is a good response that revokes it. `staple-required`: there must be a good response: one by the certificate's
-    /// issuer or its responder, about this certificate, not expired, that says that it is not revoked.
+    /// Refuses a revoked certificate of a backend, by the OCSP response that the backend sends with it (stapling); no
+    /// request is sent to an authority. `stapled`: if there is a good response that revokes it. `staple-required`: there must be a good response: one by the certificate's
+    /// issuer or its responder, about this certificate, not expired, with the status "not revoked".
     BACKEND_REVOCATION: Choice<BackendRevocation> = "revocation", Choice(&[
         ("off", BackendRevocation::Off),
         ("stapled", BackendRevocation::Stapled),

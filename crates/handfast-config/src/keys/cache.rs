@@ -40,14 +40,14 @@ section! {
         why "a guess can show people an old page",
         example "\"10%\"", elsewhere "cachelastmodifiedfactor heuristic-expiration refresh-pattern lm-factor";
 
-    /// Additional time for which a stale response is served while the backend is asked in the background, where it says nothing about
+    /// Additional time for which a stale response is served during a revalidation in the background, where its response states nothing about
     /// that (RFC 5861).
     CACHE_WHILE_REVALIDATE: Span = "stale-while-revalidate", Span { range: seconds(1)..=DAY, zero: None },
         absent "the backend says it, or the request waits",
         why "only the operator knows how old a response may be",
         example "\"30s\"", elsewhere "proxy-cache-background-update grace cachestaleonwhilerevalidate";
 
-    /// Additional time for which a stale response is served where the backend fails, and says nothing about that (RFC 5861): it sends
+    /// Additional time for which a stale response is served where the backend fails, and the response states nothing about that (RFC 5861): it sends
     /// 500, 502, 503 or 504, or no response comes from it. Never what has `must-revalidate`, `no-cache` or `s-maxage`.
     CACHE_IF_ERROR: Span = "stale-if-error", Span { range: seconds(1)..=MONTH, zero: Some("off") },
         absent "the backend says it; else 10 minutes if no response comes from it, and errors that it sends are forwarded",

@@ -63,7 +63,7 @@ section! {
         why "what serves is best asked itself",
         example "8081", elsewhere "check-port";
 
-    /// Uses TLS for `http` and `send-expect`. `false` is for a `port` that is plain; `true` says what holds anyway. Each check shakes
+    /// Uses TLS for `http` and `send-expect`. `false` is for a `port` that is plain; `true` confirms the default. Each check shakes
     /// hands in full, so it sees the certificate that is served now.
     CHECK_TLS: Switch = "tls", Switch,
         absent "as connections to the backend are made: TLS where the service or rule has `backend-tls`",

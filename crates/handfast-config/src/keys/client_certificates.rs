@@ -56,7 +56,7 @@ section! {
         example "\"accept\"", elsewhere "crl-strict";
 
     /// Handling of clients whose authority has no revocation list in `crl`. Only the authority that signed the client's own certificate
-    /// needs one; those above it are asked if they have one.
+    /// needs one; lists of those above it are used if there are any.
     CRL_MISSING: Choice<bool> = "crl-missing", Choice(&[("refuse", false), ("accept", true)]),
         default "\"refuse\"",
         why "a list that was forgotten would go unnoticed; authorities without one are named at the start",
@@ -80,7 +80,7 @@ section! {
         example "\"cn:mallory\"", elsewhere "deny deny-cn block";
 
     /// Backends for clients whose certificate is missing, by an unknown authority, expired, revoked or refused by a rule, instead of
-    /// being refused: a page that explains, or a honeypot. They complete the handshake and see no difference; the access log says what
+    /// being refused: a page that explains, or a honeypot. They complete the handshake and see no difference; the access log has what
     /// was wrong with them. Their tickets lead there too. It is dialled in plain text, whatever `backend-tls` says.
     CLIENT_FAILED_TO: List<BackendEntry> = "failed-to", List::of(BackendEntry),
         absent "clients that fail are refused",

@@ -65,7 +65,7 @@ section! {
     /// A server that is asked about each request.
     FORWARD_AUTH_TABLE = "forward-auth", "{ to = …, path = … }";
 
-    /// Address of the server. It is asked by HTTP/1.1 in plain text.
+    /// Address of the server. Requests to it are HTTP/1.1 in plain text.
     AUTH_TO: List<BackendEntry> = "to", List::of(BackendEntry),
         example "\"10.0.0.9:4180\"", elsewhere "address uri url server upstream backend";
 

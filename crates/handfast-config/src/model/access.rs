@@ -58,7 +58,7 @@ pub struct BasicAuth {
 /// A server that is asked about each request.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ForwardAuth {
-    /// Backends that are asked, in plain text and HTTP/1.1.
+    /// Authentication servers, in plain text and HTTP/1.1.
     pub to: Arc<[Backend]>,
     /// The path that it is asked for, with a query.
     pub path: Box<str>,

@@ -23,7 +23,7 @@ pub struct Cache {
     pub object: u64,
     /// The share of its age for which a response without a statement is fresh; `None`: it is not.
     pub heuristic: Option<Share>,
-    /// Additional time for which a stale response is served while the backend is asked.
+    /// Additional time for which a stale response is served during a revalidation.
     pub while_revalidate: Duration,
     /// Additional time for which a stale response is served if the backend sends an error.
     pub if_error: Duration,

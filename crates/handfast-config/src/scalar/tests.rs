@@ -149,7 +149,7 @@ fn server_names_are_names_or_wildcards() {
     }
     let long_label = format!("{}.org", "x".repeat(64));
     let table = [
-        ("*", "what is said in the service itself applies to every other name"),
+        ("*", "`*` matches the whole first part, and is allowed nowhere else"),
         ("127.0.0.1", "clients send no server name for addresses (RFC 6066, section 3)"),
         ("[::1]", "clients send no server name for addresses (RFC 6066, section 3)"),
         ("https://example.org", "a name alone, without scheme, port or path"),

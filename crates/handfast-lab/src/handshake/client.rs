@@ -151,7 +151,7 @@ impl Connection {
     /// Reads once; what came is decrypted.
     pub(super) fn read(&mut self) -> Result<(), MeasurementError> {
         if self.talk.plaintext.len() > MAX_RESPONSE_BYTES {
-            return Err(MeasurementError::Answer("the response is longer than anything that was asked for"));
+            return Err(MeasurementError::Answer("the response is longer than the request allowed"));
         }
         match self.talk.receive(32 << 10, deadline())? {
             Got::Bytes(_) => {}

@@ -116,7 +116,7 @@ pub(crate) struct EventSource {
 }
 
 /// Events that are reported of a stream at first. Writability is requested when a write blocks. Short connections never
-/// block, and are spared an event that tells them nothing new.
+/// block, and are spared an event without news.
 const READING: EventFlags = EventFlags::IN.union(EventFlags::RDHUP).union(EventFlags::ET);
 
 impl EventSource {

@@ -34,7 +34,7 @@ pub struct ConfiguredService {
     pub address_limit: Option<u64>,
     /// Source addresses that its connections to backends come from: `None`: as the kernel chooses; 0: the clients' own.
     pub sources: Option<u64>,
-    /// True if clients are asked for certificates.
+    /// True if certificates are requested from clients.
     pub requests_certificates: bool,
     /// True if it serves HTTP requests.
     pub serves_requests: bool,

@@ -111,7 +111,7 @@ counters! {
     tickets_offered: u64 = Cell => ["tickets-offered"];
     /// Clients whose certificate failed, by what was wrong.
     certificate_faults: BTreeMap<Word, u64> = ByLabel<CertificateFault, { CertificateFault::ALL.len() }> => ["certificate-fault"];
-    /// True if clients are asked for certificates.
+    /// True if certificates are requested from clients.
     asks_for_certificates: bool;
     /// From accept to the end.
     duration: Distribution = Histogram => ["duration"];

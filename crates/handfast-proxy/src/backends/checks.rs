@@ -202,7 +202,7 @@ impl Watch {
                 match outcome {
                     _ if self.is_stopped.get() => return,
                     Ok(()) => plan.standing.check_passed(after, rise),
-                    // The cause is on this machine, and says nothing about the backend.
+                    // The cause is on this machine, and does not blame the backend.
                     Err(failed) if failed.is_ours() => {
                         tracing::warn!("service {}: check of backend {}: {failed}", plan.service, plan.name);
                     }

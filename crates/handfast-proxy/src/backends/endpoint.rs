@@ -110,7 +110,7 @@ fn failed(endpoint: &Endpoint, trial: Option<Trial>, reason: &CloseReason, polic
     }
 }
 
-/// Returns true if the cause is on this machine, so that the failure says nothing about the backend.
+/// Returns true if the cause is on this machine, so that the failure does not blame the backend.
 pub(crate) fn is_ours(cause: Cause) -> bool {
     use SocketCause::{ForeignAddress, OutOfFiles, OutOfMemory, OutOfPorts};
     matches!(cause, Cause::Socket(OutOfFiles | OutOfPorts | OutOfMemory | ForeignAddress) | Cause::Internal)

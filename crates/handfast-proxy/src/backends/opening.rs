@@ -1,5 +1,5 @@
 //! First bytes on a new connection to a backend, before TLS begins there or the client's bytes follow: the dialogue with a proxy on the way
-//! (`connect-through`), the PROXY header, and the backend's own protocol if it is asked for TLS (`backend-tls.starttls`).
+//! (`connect-through`), the PROXY header, and the backend's own protocol if TLS is requested in it (`backend-tls.starttls`).
 //!
 //! In: received bytes, however they were split. Out: bytes to send, until it is over. It waits for nothing and reads no clock: the
 //! connector drives it.

@@ -137,7 +137,7 @@ pub(crate) fn reload(present: &Present, scope: Scope) -> Result<Reloaded, Refuse
     let left_out = left_out.join("\n");
     let Some(state) = state else {
         let problems: Vec<_> = errors.into_iter().chain(Some(left_out)).chain(beyond).collect();
-        // Those of another configuration say nothing about the one that is served.
+        // Those of another configuration do not describe the one that is served.
         let unusable = (scope == Scope::Files).then_some(files);
         return Err(Refused { problems: problems.join("\n"), warnings: odd, unusable });
     };

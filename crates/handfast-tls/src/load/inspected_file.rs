@@ -36,7 +36,7 @@ impl InspectedFile {
         if !holds_key || open == 0 {
             return None;
         }
-        let readers = if open & 0o006 != 0 { "everybody on this machine" } else { "its group" };
+        let readers = if open & 0o006 != 0 { "all users of this machine" } else { "its group" };
         let message = format!("the key is open to {readers} (mode {:04o}), expected 0600", self.mode);
         let hint = format!("chmod 600 {}", self.path.display());
         Some(Finding::warning(Reason::Permissions, &self.path, message).hint(hint))

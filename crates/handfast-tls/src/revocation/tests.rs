@@ -343,7 +343,7 @@ fn a_list_is_late_then_expired_and_then_nobody_is_let_in() {
     check_client(&loaded, &[&good], later).unwrap();
     assert!(
         matches!(check_client(&loaded, &[&bad], later), Err(Refusal::Revoked { .. })),
-        "what it says holds"
+        "its statement holds"
     );
 }
 

@@ -44,7 +44,7 @@ pub struct OwnedRequest {
     text: Vec<u8>,
     /// Bytes of the head; a target that had to be completed is behind it.
     length: usize,
-    fields: Box<[Field]>,
+    fields: Vec<Field>,
     method: Span,
     /// `None`: the server itself (`*`).
     target: Option<Span>,
@@ -60,6 +60,10 @@ pub struct OwnedRequest {
 impl OwnedRequest {
     /// Copies a head. **Cost**: two allocations.
     pub fn new(head: &RequestHead<'_>) -> Self {
+        Self { fields: head.fields.to_vec(), ..Self::without_fields(head) }
+    }
+
+    fn without_fields(head: &RequestHead<'_>) -> Self {
         let mut text = head.text.to_vec();
         let span = |part: &[u8]| Span::of(head.text, part).unwrap_or_default();
         let mut completed = Vec::new();
@@ -71,7 +75,7 @@ impl OwnedRequest {
         };
         Self {
             length: head.text.len(),
-            fields: head.fields.into(),
+            fields: Vec::new(),
             method: span(head.method.as_bytes()),
             target,
             version: head.version,
@@ -85,11 +89,12 @@ impl OwnedRequest {
         }
     }
 
-    /// Reads a head that the proxy wrote. **Errors**: it is not one. **Cost**: one parse.
+    /// Reads a head that the proxy wrote. **Errors**: it is not one. **Cost**: one parse and two allocations.
     pub fn of_written(text: &[u8]) -> Result<Option<Self>, HeadError> {
         let mut fields = Vec::with_capacity(32);
         let head = parse_request(text, &mut HeadProgress::default(), &mut fields, &UNLIMITED)?;
-        Ok(head.map(|head| Self::new(&head)))
+        let owned = head.map(|head| Self::without_fields(&head));
+        Ok(owned.map(|owned| Self { fields, ..owned }))
     }
 
     /// Returns the text of the head.

@@ -16,7 +16,7 @@ const NO_FILE: &str = "/dev/null";
 const STUNNEL_USAGE: &str = "stunnel [FILE] | -fd NUMBER | -help | -version";
 const HITCH_USAGE: &str = "hitch [--config=FILE] [--test] [--OPTION[=VALUE] …] [PEM …] | --help | --version";
 
-/// An option of hitch's command line: its long name, its letter, if it takes a value.
+/// Options of hitch's command line: long name, letter, and true if it takes a value.
 const HITCH_OPTIONS: [(&str, Option<char>, bool); 40] = [
     ("ciphers", Some('c'), true),
     ("ssl-engine", Some('e'), true),
@@ -60,18 +60,18 @@ const HITCH_OPTIONS: [(&str, Option<char>, bool); 40] = [
     ("ssl-handshake-timeout", None, true),
 ];
 
-/// The command line, translated.
+/// Translation of a command line.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Translation {
-    /// It is ours as it is.
+    /// It is a command line of ours, unchanged.
     Own(Vec<OsString>),
-    /// Our words for that of another program.
+    /// Our words for the command line of another program.
     OfAnother(Vec<OsString>),
-    /// There is nothing to run.
+    /// Nothing is run; this is printed.
     Printed(Printed),
 }
 
-/// The text for a command line that runs nothing, and how the program ends.
+/// Text for a command line that runs nothing, and the exit code of the program.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Printed {
     text: String,

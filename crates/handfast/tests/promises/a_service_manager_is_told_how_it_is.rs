@@ -123,7 +123,7 @@ mod timed {
         proxy.talk.containing("did not turn in time");
         // Notifications sent before the thread was held are still in the socket.
         while manager.receive(Duration::from_millis(1)).is_some() {}
-        assert_eq!(manager.receive(Duration::from_secs(1)), None, "ten times it could have been said");
+        assert_eq!(manager.receive(Duration::from_secs(1)), None, "ten times it could have been logged");
         held.release();
         manager.wait_for("WATCHDOG");
         let mut client = Client::connect(proxy.address(), &Trust::version(Version::Tls13).config());

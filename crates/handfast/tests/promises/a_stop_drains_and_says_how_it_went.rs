@@ -106,7 +106,7 @@ mod timed {
             .count();
         assert_eq!(cut, 5, "{:?}", stage.proxy.records());
         let message = stage.proxy.talk.containing("cut");
-        assert!(message.contains('5'), "it says how many: {message}");
+        assert!(message.contains('5'), "it has the number: {message}");
     }
 
     #[test]

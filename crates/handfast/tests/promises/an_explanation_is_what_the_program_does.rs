@@ -251,7 +251,7 @@ fn decided(text: &str, lines: &[&str], (route, used): (&Option<String>, &mut Has
             return refused(status.parse().expect("a status"));
         } else if let Some(to) = line.strip_prefix("they go to ") {
             (expected.statuses, expected.backends) = (vec![200], places(to));
-        } else if *line == "to the service's backends" {
+        } else if *line == "to the backends of their connection" {
             let of_connection = text.lines().take_while(|line| !line.contains("a request for "));
             let to = of_connection.filter_map(|line| line.split_once("goes to ")).map(|(_, to)| to).last();
             (expected.statuses, expected.backends) = (vec![200], places(to.expect("its backends are named")));

@@ -133,7 +133,7 @@ fn a_worker_cannot_command(bus: &Bus, folder: &Folder) {
     coordinator.publish("hf.default.c.all", b"{}");
     assert_eq!(coordinator.settle().1, [""; 0]);
     worker.publish("hf.default.w.here.hello.me", b"heard");
-    let received = coordinator.message("what a worker said", |message| Some(message.payload.clone()));
+    let received = coordinator.message("output of a worker", |message| Some(message.payload.clone()));
     assert_eq!(received, b"heard");
 }
 

@@ -47,7 +47,7 @@ pub(super) fn count_lines(proxy: &Proxy, words: &[&str]) -> usize {
 
 /// It is out of use, or back, a moment before that is said.
 fn assert_logged_once(proxy: &Proxy, words: &[&str]) {
-    wait_until("it to be said", || (count_lines(proxy, words) > 0).then_some(()));
+    wait_until("it to be logged", || (count_lines(proxy, words) > 0).then_some(()));
     assert_eq!(count_lines(proxy, words), 1, "{words:?}");
 }
 

@@ -1,4 +1,4 @@
-//! The answers of Caddy 2.11.9 for some sites are recorded; imported, ours answers the same. Where Caddy is installed, it is asked, too.
+//! The answers of Caddy 2.11.9 for some sites are recorded; imported, ours answers the same. Where Caddy is installed, it receives the requests too.
 //!
 //! The sites are what `caddy adapt` prints of a Caddyfile.
 

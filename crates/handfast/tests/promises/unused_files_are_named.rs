@@ -74,7 +74,7 @@ fn verb_output(verb: &str, name: &str, text: impl AsRef<[u8]>, mode: u32) -> too
 fn a_key_that_others_can_read() {
     for (mode, readers) in [
         (0o640, "its group (mode 0640), expected 0600"),
-        (0o644, "everybody on this machine (mode 0644), expected 0600"),
+        (0o644, "all users of this machine (mode 0644), expected 0600"),
     ] {
         let ran = verb_output("check", "web.pem", localhost().combined(), mode);
         assert_eq!(ran.code, Some(0), "{ran:?}");

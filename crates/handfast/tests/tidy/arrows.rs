@@ -184,6 +184,7 @@ const TABLE: [Arrows; 26] = [
         ],
         theirs: &[
             "bytes",
+            "data-encoding",
             "http-body-util",
             "hyper",
             "hyper-util",

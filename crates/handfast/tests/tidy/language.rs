@@ -1,5 +1,5 @@
 //! Rules about language: hard words in messages, help, documentation and comments; doc comments that begin with a question; names that
-//! say nothing to a reader of the field.
+//! mean nothing to a reader of the field.
 //!
 //! In: Markdown without code, and Rust. Out: complaints with the plain word.
 
@@ -28,7 +28,7 @@ const PLAIN: [(&str, &str); 16] = [
 const QUESTIONS: [&str; 7] = ["What", "Whether", "How", "Who", "Where", "When", "Why"];
 /// Beginnings of functions' names, for programs that do not speak.
 const VERBS: [&str; 8] = ["ask", "say", "tell", "hear", "look", "told", "said", "heard"];
-/// Names of types and constants that do not say what they hold.
+/// Names of types and constants that hide their content.
 const NAMES: [&str; 19] = [
     "Known", "Wanted", "Said", "Heard", "Nobody", "Somebody", "Told", "Asked", "Kept", "Wish", "MOST",
     "PATIENCE", "LONGEST", "SHORTEST", "ENOUGH", "FEW", "MANY", "AGAIN", "OFTEN",

@@ -91,7 +91,7 @@ fn http_mode_and_its_routes_are_described() {
             "sends backends an identifier of the request in x-request-id",
             "refuses content of more than 10MiB",
             &route,
-            "requests below /api/old by the route `route 2`: to the service's backends",
+            "requests below /api/old by the route `route 2`: to the backends of their connection",
             "agrees on the application protocols h2, http/1.1 and http/1.0, in this order",
             "forwards HTTP requests to backends by HTTP/1.1, and opens a connection to a backend for each",
             "does not name the client to backends; such fields that clients send are removed",
@@ -117,12 +117,12 @@ fn the_route_of_a_request_is_named_with_its_backends_and_fields() {
         ],
     );
     let other = of(0, "https://b.example");
-    assert_has(&other, &["a request for / (GET) takes no route", "to the service's backends"]);
+    assert_has(&other, &["a request for / (GET) takes no route", "to the backends of their connection"]);
     assert!(other.contains("for b.example it goes to 10.0.0.3:80"), "{other}");
     assert!(!other.contains("`api`"), "{other}");
     assert_has(
         &of(0, "https://a.example/api/old"),
-        &["a request for /api/old (GET) takes the route `route 2`", "to the service's backends"],
+        &["a request for /api/old (GET) takes the route `route 2`", "to the backends of their connection"],
     );
     let redirected = of(1, "http://a.example/x");
     assert_has(
@@ -203,8 +203,8 @@ fn a_name_has_its_routes_and_no_backend_that_nothing_goes_to() {
         &shop,
         &[
             "for b.example it goes to 10.0.0.3:80",
-            "requests below /api/old by the route `route 2`: to the service's backends",
-            "other requests go to the service's backends",
+            "requests below /api/old by the route `route 2`: to the backends of their connection",
+            "other requests go to the backends of their connection",
         ],
     );
     let plain = of(1, "a.example");
@@ -215,7 +215,10 @@ fn a_name_has_its_routes_and_no_backend_that_nothing_goes_to() {
         ],
     );
     assert!(!plain.contains("goes to") && !plain.contains("go where"), "{plain}");
-    assert_has(&of(1, "b.example"), &["requests go to the service's backends", "goes to 10.0.0.6:80"]);
+    assert_has(
+        &of(1, "b.example"),
+        &["requests go to the backends of their connection", "goes to 10.0.0.6:80"],
+    );
     let without = "[[service]]\nlisten = \"*:80\"\nclient-tls = false\nmode = \"http\"\n[[service.route]]\nredirect = \"https\"\n";
     let (config, _) =
         parse("handfast.toml", without, &|_| false).unwrap_or_else(|wrong| panic!("{wrong:#?}"));

@@ -47,7 +47,7 @@ pub(super) enum Failed {
 }
 
 impl Failed {
-    /// Returns true if the cause is on this machine, so that the check says nothing about the backend.
+    /// Returns true if the cause is on this machine, so that the check does not blame the backend.
     pub(super) fn is_ours(&self) -> bool {
         matches!(self, Self::Leg(reason) if is_ours(reason.cause))
     }

@@ -67,7 +67,11 @@ fn both_sides_of_a_connection_speak_the_same_protocol() {
     let message = dialler.protocol_mismatch(Some("h2"), None).expect("they differ");
     assert_eq!(message, "the client agreed to h2, the backend chose none");
     let (_folder, own, _) = self::dialler("\"127.0.0.1:1\"", ", alpn = [\"h2\"]");
-    assert_eq!(own.protocol_mismatch(Some("http/1.1"), Some("h2")), None, "the operator has said which");
+    assert_eq!(
+        own.protocol_mismatch(Some("http/1.1"), Some("h2")),
+        None,
+        "the operator has configured the protocol"
+    );
 }
 
 #[test]

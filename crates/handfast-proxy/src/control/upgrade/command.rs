@@ -76,7 +76,7 @@ impl fmt::Display for UpgradeFailure {
 
 impl std::error::Error for UpgradeFailure {}
 
-/// Has the running process that is asked at `socket` (or at the path in the configuration `source`) replaced by `program`, or by
+/// Replaces the running process behind `socket` (or at the path in the configuration `source`) by `program`, or by
 /// its own program as it is on disk now. Returns the outcome as a sentence.
 ///
 /// A process that has given up root for `process.user` cannot start one that opens files as root. Then this one starts it, as it would be

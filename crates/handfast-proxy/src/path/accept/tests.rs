@@ -135,7 +135,7 @@ fn every_waiting_client_is_accepted_and_those_that_come_later() {
         let door = door.opened();
         door.until("all that waited", |door| door.thread.connections() == 3 * MAX_BATCH).await;
         let _late = door.clients(3);
-        door.until("who comes later", |door| door.service().accepted == 3 * MAX_BATCH as u64 + 3).await;
+        door.until("a later client", |door| door.service().accepted == 3 * MAX_BATCH as u64 + 3).await;
         assert!(door.thread.accepts(), "it goes on");
     });
 }
@@ -248,7 +248,7 @@ fn a_program_that_ends_does_not_give_way_for_long() {
         engine::yield_now().await;
         door.thread.enter(WorkerPhase::Ending);
         door.until("it closes", |door| !door.thread.accepts()).await;
-        assert!(Moment::now().since(begun) < IN_FLIGHT_TIMEOUT, "it is asked to end, and does");
+        assert!(Moment::now().since(begun) < IN_FLIGHT_TIMEOUT, "it ends on request");
     });
 }
 
@@ -346,11 +346,11 @@ fn a_failure_is_logged_once_and_is_over_when_it_has_not_come_back_for_a_while() 
         RETRY_PAUSES.0,
         "but the pause is a short one"
     );
-    assert_eq!((back_off.since, back_off.logged), (since, logged), "it is the same failure, and was said");
+    assert_eq!((back_off.since, back_off.logged), (since, logged), "it is the same failure, and was logged");
 
     back_off.logged = Some(ago(LOG_REPEAT_INTERVAL + FAILURE_QUIET_PERIOD));
     back_off.failed(&door.thread, &door.id, &listener, &fault);
-    assert!(back_off.logged > logged, "it lasts, and is said again");
+    assert!(back_off.logged > logged, "it lasts, and is logged again");
 
     back_off.last = Some(ago(FAILURE_QUIET_PERIOD * 2));
     back_off.over(&door.thread, &door.id, &listener);

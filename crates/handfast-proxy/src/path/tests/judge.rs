@@ -89,7 +89,7 @@ impl Outcome<'_> {
         let Self { client, backend, .. } = self;
         let receives = !backend.wire.link.borrow().peer_reset;
         if self.cause == Cause::ResetAtEnd && self.side == Side::Client && client.closed && receives {
-            assert_eq!(backend.received_bytes, client.means, "what the client said is lost");
+            assert_eq!(backend.received_bytes, client.means, "bytes of the client are lost");
         }
         if self.cause == Cause::ResetAtEnd {
             assert!(client.closed || backend.has_ended_cleanly(), "neither side had ended");

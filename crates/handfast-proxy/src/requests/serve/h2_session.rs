@@ -327,8 +327,8 @@ async fn serve_stream<R: Runtime>(
     }
 }
 
-/// Gives a client that still sends its request a moment to see the response: some take a reset that comes with it for a failure, though it
-/// says that nothing is wrong (RFC 9113 §8.1). Data that arrives meanwhile is dropped.
+/// Gives a client that still sends its request a moment to see the response: some take a reset that comes with it for a failure, although
+/// its code is NO_ERROR (RFC 9113 §8.1). Data that arrives meanwhile is dropped.
 async fn drain<R: Runtime>(connection: &HttpConnection, client: &mut Http2Client) {
     let deadline = R::now() + DRAIN;
     let mut dropped = Discard::default();

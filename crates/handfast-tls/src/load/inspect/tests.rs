@@ -264,7 +264,7 @@ fn how_much_time_is_left_is_reported_to_the_hour() {
         Inspection { known_keys: &lists, now, days: 21 }.path(&path, &mut seen);
         seen.findings.first().map(|finding| (finding.severity, finding.message.clone()))
     };
-    assert_eq!(finding_before(21 * DAY), None, "as many days as were asked for");
+    assert_eq!(finding_before(21 * DAY), None, "the requested number of days");
     for (before, severity, words) in [
         (21 * DAY - 1, Severity::Warning, "expires in 20 days, on 2026-11-02"),
         (2 * DAY, Severity::Warning, "expires in 2 days, on"),

@@ -53,7 +53,7 @@ fn a_proxy_in_front_names_the_client_and_the_backend_receives_it() {
         let received = play.backend_receives();
         let Peek::Complete(hello) = peek(&received, 4_096) else { panic!("{received:?}") };
         assert_eq!((hello.version, hello.tcp()), (Version::V2, Some((client(), destination()))));
-        assert_eq!(hello.authority(), Some("localhost"), "what this client asked us for");
+        assert_eq!(hello.authority(), Some("localhost"), "the request of this client");
         assert_eq!(
             hello.alpn(),
             id.map(|_| &b"imap"[..]),

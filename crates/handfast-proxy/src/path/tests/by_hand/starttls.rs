@@ -55,7 +55,7 @@ fn a_mail_client_gets_to_tls_and_the_backends_greeting_is_ours() {
     play.wake();
     assert_eq!(play.backend_receives(), b"EHLO again\r\n");
     play.listen();
-    assert_eq!(play.plaintext, b"250 early", "what came behind the greeting is the client's");
+    assert_eq!(play.plaintext, b"250 early", "bytes behind the greeting are the client's");
     assert!(play.cut().is_some());
     let line = &scene.lines()[0];
     assert_eq!((&line["starttls"], &line["sni"]), (&json!("smtp"), &json!("localhost")));

@@ -146,7 +146,7 @@ fn a_client_without_tls_logs_in_to_a_mysql_server_with_it() {
     let (begin, end) = login.split_at(10);
     play.send(begin);
     play.wake();
-    assert_eq!(play.backend_receives(), b"", "what is asked for depends on the login");
+    assert_eq!(play.backend_receives(), b"", "the request depends on the login");
     play.pass(SECOND);
     play.send(end);
     play.wake();
