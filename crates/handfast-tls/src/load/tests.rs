@@ -320,7 +320,7 @@ fn a_key_that_others_can_read_is_a_warning_with_the_cure() {
     let folder = Folder::new();
     let made = Maker::new(&["a.example.org"]).self_signed();
     let path = folder.put("a.pem", made.both());
-    for (mode, readers) in [(0o640, "its group"), (0o644, "everybody"), (0o602, "everybody")] {
+    for (mode, readers) in [(0o640, "its group"), (0o644, "all users"), (0o602, "all users")] {
         fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
         let loaded = load_file(&path, None);
         assert_eq!(findings(&loaded), [warning(Reason::Permissions, "a.pem")]);
