@@ -3,7 +3,7 @@
 //! Input: a count, as many sizes of pieces (one byte each, used in turn), and the body.
 #![no_main]
 
-use handfast_wire::http1::{ChunkedReader, HeadLimits, Piece, Rule, write_last_chunk};
+use handfast_http::http1::{ChunkedReader, HeadLimits, Piece, Rule, write_last_chunk};
 use libfuzzer_sys::fuzz_target;
 
 /// Data, what ended it, and the trailers as they are written again.

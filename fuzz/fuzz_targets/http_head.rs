@@ -1,7 +1,7 @@
 //! Any first bytes of an HTTP/1 message, from both sides: a verdict does not depend on how they are split, and what is written again is the same.
 #![no_main]
 
-use handfast_wire::http1::{
+use handfast_http::http1::{
     HeadEnd, HeadError, HeadLimits, HeadProgress, Method, RequestHead, ResponseHead, Version, end_head,
     parse_request, parse_response, write_fields, write_request_line, write_status_line,
 };

@@ -18,7 +18,7 @@
 //! use std::task::{Poll, Waker, ready};
 //!
 //! use handfast_cache::{Begin, Cache, CacheStatus, Followed, Key, Lookup, OriginFailure, Policy, Times, is_error};
-//! use handfast_wire::http1::{RequestHead, ResponseHead};
+//! use handfast_http::http1::{RequestHead, ResponseHead};
 //!
 //! # struct Client; impl Client { fn send(&mut self, _: &[u8]) {} fn close(&mut self) {} }
 //! # fn forward(_: &RequestHead<'_>) {}

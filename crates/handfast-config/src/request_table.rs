@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 
-use handfast_wire::http1::CanonicalHost;
+use handfast_http::http1::CanonicalHost;
 
 use super::model::{RequestRoute, Service, Share, name_fits};
 use super::path_rule::PathRule;

@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::{Duration, SystemTime};
 
-use handfast_wire::http1::Rule;
+use handfast_http::http1::Rule;
 
 use crate::reason::CloseReason;
 use crate::record::BackendFailures;

@@ -12,7 +12,6 @@
 //! | tell HTTP or SSH from TLS | `foreign.rs` |
 //! | see every way a hello can be wrong | `invalid.rs` |
 //! | read or make a PROXY header | `proxy_header.rs` |
-//! | read and write HTTP/1 heads and bodies | `http1.rs` |
 //! | recognize the message that ends a session | `farewell.rs` |
 //! | get from plain text to TLS, as a client or a server | `starttls.rs` |
 //! | read what a server chose | `server_hello.rs` |
@@ -36,7 +35,6 @@ pub mod proxy_header;
 // … and from a client that is to ask for TLS first.
 pub mod starttls;
 // Its content.
-pub mod http1;
 pub mod farewell;
 // Its transport, as captures have it.
 pub mod capture;

@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use handfast_wire::http1::{Method, RequestHead, push_field, write_fields};
+use handfast_http::http1::{Method, RequestHead, push_field, write_fields};
 
 use super::lists::{date, elements, seconds};
 use super::stored::{Stored, parsed};

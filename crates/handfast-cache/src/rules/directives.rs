@@ -3,7 +3,7 @@
 //! In: field values. Out: [`Directives`]. Malformed or repeated directives are read as strictly as possible: an invalid `max-age` is 0, of
 //! two the smaller counts (RFC 9111 §4.2.1). Unknown directives are ignored.
 
-use handfast_wire::http1::{RequestHead, ResponseHead, is_token};
+use handfast_http::http1::{RequestHead, ResponseHead, is_token};
 use sfv::{BareItem, Dictionary, ListEntry, Parser};
 
 use super::lists::{elements, seconds};

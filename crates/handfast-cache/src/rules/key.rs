@@ -29,7 +29,7 @@
 
 use std::sync::Arc;
 
-use handfast_wire::http1::{Framing, Kind, RequestHead, Target};
+use handfast_http::http1::{Framing, Kind, RequestHead, Target};
 
 /// The key of an object: URL and perhaps an identity.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

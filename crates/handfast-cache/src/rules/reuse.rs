@@ -2,7 +2,7 @@
 //!
 //! In: a stored response that was selected, a request, the time. Out: a [`Verdict`]. And which requests never reach the cache: [`bypass`].
 
-use handfast_wire::http1::{Method, RequestHead};
+use handfast_http::http1::{Method, RequestHead};
 
 use super::directives::Directives;
 use super::key::{has_content, has_unkeyed_field};

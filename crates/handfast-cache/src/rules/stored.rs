@@ -3,7 +3,7 @@
 //! In: a request, its response, when both were seen. Out: a [`Stored`], or the reason why not. Content never comes here. Trailers are dropped:
 //! no `Trailer` field is kept and none is sent from the cache.
 
-use handfast_wire::http1::{
+use handfast_http::http1::{
     Field, Framing, HeadLimits, HeadProgress, Kind, Method, RequestHead, ResponseHead, Underscores,
     parse_response, push_field, write_fields, write_status_line,
 };

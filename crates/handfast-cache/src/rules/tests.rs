@@ -3,7 +3,7 @@
 mod by_section;
 mod values;
 
-use handfast_wire::http1::{
+use handfast_http::http1::{
     Field, HeadLimits, HeadProgress, RequestHead, ResponseHead, parse_request, parse_response,
 };
 

@@ -3,7 +3,7 @@
 //! In: a stored response and a 304 or a response to HEAD. Out: the stored response with its fields updated. And which objects an unsafe request
 //! invalidates (RFC 9111 §4.4).
 
-use handfast_wire::http1::{
+use handfast_http::http1::{
     Field, Kind, Method, RequestHead, ResponseHead, push_field, write_fields, write_status_line,
 };
 

@@ -3,7 +3,7 @@
 //! In: `Vary` of a response and the request that it answers. Out: a [`Selection`], which matches later requests. Values are normalised: several
 //! lines are one list, blanks around commas do not count. Of languages, encodings, charsets and media types neither case nor order counts.
 
-use handfast_wire::http1::{RequestHead, ResponseHead, is_token};
+use handfast_http::http1::{RequestHead, ResponseHead, is_token};
 
 use super::lists::elements;
 

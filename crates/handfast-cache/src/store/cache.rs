@@ -7,7 +7,7 @@ use std::sync::{Arc, Condvar, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use handfast_wire::http1::{Method, RequestHead, ResponseHead};
+use handfast_http::http1::{Method, RequestHead, ResponseHead};
 
 use crate::rules::cache_status::Forwarded;
 use crate::rules::key::Key;

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::task::{Poll, Waker, ready};
 
-use handfast_wire::http1::{Framing, Method, RequestHead, ResponseHead};
+use handfast_http::http1::{Framing, Method, RequestHead, ResponseHead};
 
 use crate::rules::policy::Policy;
 use crate::rules::reuse::{Verdict, is_error};

@@ -5,7 +5,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use handfast_wire::http1::RequestHead;
+use handfast_http::http1::RequestHead;
 
 use crate::rules::cached_response::CachedResponse;
 use crate::rules::reuse::Verdict;

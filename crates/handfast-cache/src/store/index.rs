@@ -8,7 +8,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
-use handfast_wire::http1::RequestHead;
+use handfast_http::http1::RequestHead;
 
 use crate::rules::key::Key;
 use crate::rules::stored::Stored;

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Instant;
 
-use handfast_wire::http1::RequestHead;
+use handfast_http::http1::RequestHead;
 use lru::LruCache;
 
 use crate::rules::key::Key;

@@ -1,6 +1,6 @@
 //! HTTP mode: `mode` and `[service.http]`, and which keys contradict it.
 
-use handfast_wire::http1::HeadLimits;
+use handfast_http::http1::HeadLimits;
 
 use super::proxy_protocol::check_senders;
 use super::{Around, cache, site};

@@ -1,6 +1,6 @@
 //! Changes of a route to requests and responses, read and checked against the settings around it.
 
-use handfast_wire::http1::Kind;
+use handfast_http::http1::Kind;
 
 use crate::check::{no_effect, warn_no_effect};
 use crate::keys;

@@ -1,6 +1,6 @@
 //! The URL of another site in the place of backends, and what follows from it: HTTP mode, TLS by its scheme, and the `Host` of requests.
 
-use handfast_wire::http1::Kind;
+use handfast_http::http1::Kind;
 use toml::de::DeValue;
 
 use super::backend_tls;

@@ -1,6 +1,6 @@
 //! The keys of HTTP mode: how requests are read, forwarded and routed.
 
-use handfast_wire::http1::Underscores;
+use handfast_http::http1::Underscores;
 
 use super::limits::{DAY, HOUR, TENTH};
 use crate::kind::*;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use handfast_wire::http1::is_token;
+use handfast_http::http1::is_token;
 use toml::de::DeValue;
 
 use crate::keys::{PREFIX_V4, PREFIX_V6, route_access as keys};

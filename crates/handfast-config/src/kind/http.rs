@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv6Addr};
 
-use handfast_wire::http1::{Kind, is_token};
+use handfast_http::http1::{Kind, is_token};
 
 use crate::problem::{Fault, shortened};
 use crate::reading::{Item, Reading};

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use handfast_wire::http1::HeadLimits;
+use handfast_http::http1::HeadLimits;
 
 use crate::path_rule::PathRule;
 

@@ -12,8 +12,8 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use handfast_http::client::{Reply, Unready, is_unseen, sentence};
-use handfast_http::{Client, Version};
+use handfast_hyper::client::{Reply, Unready, is_unseen, sentence};
+use handfast_hyper::{Client, Version};
 use handfast_leg::{Broken, Why};
 use handfast_net::clock::Moment;
 use handfast_net::stream::Stream;

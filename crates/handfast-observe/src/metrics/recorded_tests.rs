@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 
 use handfast_net::fault::Cause as SocketCause;
 use handfast_tls::session::{Agreed, CertificateFault};
-use handfast_wire::http1::Rule;
+use handfast_http::http1::Rule;
 
 use super::*;
 use crate::access_log::Totals;

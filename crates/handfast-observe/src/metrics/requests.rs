@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use handfast_wire::http1::Rule;
+use handfast_http::http1::Rule;
 use serde::{Deserialize, Serialize};
 
 use super::counters::{ByLabel, Label, counters, labels};

@@ -6,7 +6,7 @@ pub(crate) mod h2_backend;
 use std::fmt::Debug;
 
 use handfast_leg::Socket;
-use handfast_wire::http1::{Field, Framing, HeadLimits, HeadProgress};
+use handfast_http::http1::{Field, Framing, HeadLimits, HeadProgress};
 
 use crate::backends::endpoint::InUse;
 use crate::requests::backend::h1_backend::{Http1Backend, Tunnel};

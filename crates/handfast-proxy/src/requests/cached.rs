@@ -15,7 +15,7 @@ use handfast_cache::{
 use handfast_leg::runtime::Runtime;
 use handfast_observe::reason::CloseReason;
 use handfast_observe::request_record::RequestPart;
-use handfast_wire::http1::OwnedRequest;
+use handfast_http::http1::OwnedRequest;
 
 use crate::cache::OpenCache;
 use crate::requests::client::Client;

@@ -4,7 +4,7 @@ pub(crate) mod discarding;
 pub(crate) mod h1_client;
 pub(crate) mod h2_client;
 
-use handfast_wire::http1::ResponseHead;
+use handfast_http::http1::ResponseHead;
 
 use crate::backends::connector::Cancellation;
 use crate::requests::decide::own_response::OwnResponse;

@@ -18,7 +18,7 @@ use handfast_net::engine::Woken;
 use handfast_observe::cause::Cause;
 use handfast_observe::reason::{CloseReason, Side, Step};
 use handfast_observe::request_record::{HttpVersion, RequestPart};
-use handfast_wire::http1::{Field, Framing, Kind, ResponseHead, parse_response};
+use handfast_http::http1::{Field, Framing, Kind, ResponseHead, parse_response};
 
 use crate::backends::pool::Identity;
 use crate::requests::backend::Backend;

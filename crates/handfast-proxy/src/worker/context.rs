@@ -12,7 +12,7 @@ use handfast_net::clock::Moment;
 use handfast_net::engine::{self, TaskHandle};
 use handfast_tls::buffer::Scratch;
 use handfast_tls::policy::contexts;
-use handfast_wire::http1::Field;
+use handfast_http::http1::Field;
 
 use crate::admission::permits::Share;
 use crate::admission::verifier::Remembered;

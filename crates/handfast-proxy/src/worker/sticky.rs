@@ -11,7 +11,7 @@ use data_encoding::BASE64URL_NOPAD;
 use handfast_config::model::Sticky;
 use handfast_net::clock::Moment;
 use handfast_tls::keyed_hash::HashKey;
-use handfast_wire::http1::RequestHead;
+use handfast_http::http1::RequestHead;
 
 use crate::backends::balance::{FNV_START, hash_bytes};
 use crate::backends::endpoint::{Endpoint, Pick};
@@ -121,7 +121,7 @@ fn key_of(value: &[u8]) -> IpAddr {
 
 #[cfg(test)]
 mod tests {
-    use handfast_wire::http1::{HeadLimits, HeadProgress, parse_request};
+    use handfast_http::http1::{HeadLimits, HeadProgress, parse_request};
 
     use super::*;
 

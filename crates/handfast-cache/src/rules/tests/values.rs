@@ -1,6 +1,6 @@
 //! Tests of single values: keys, heads that clients receive, updates, `Cache-Status`.
 
-use handfast_wire::http1::RequestHead;
+use handfast_http::http1::RequestHead;
 
 use super::{request, response};
 use crate::rules::cache_status::{CacheStatus, Forwarded};
@@ -32,8 +32,8 @@ fn a_key_has_scheme_host_port_path_and_query() {
     let parsed = |start: &str, host: &str| {
         let text = format!("{start} HTTP/1.1\r\nHost: {host}\r\n\r\n");
         let fields: &mut Vec<_> = Box::leak(Box::default());
-        let limits = handfast_wire::http1::HeadLimits::default();
-        let head: RequestHead<'static> = handfast_wire::http1::parse_request(
+        let limits = handfast_http::http1::HeadLimits::default();
+        let head: RequestHead<'static> = handfast_http::http1::parse_request(
             text.leak().as_bytes(),
             &mut Default::default(),
             fields,

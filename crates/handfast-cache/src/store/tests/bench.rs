@@ -7,7 +7,7 @@ use std::task::{Poll, Wake, Waker};
 use std::thread::Thread;
 use std::time::{Duration, Instant};
 
-use handfast_wire::http1::RequestHead;
+use handfast_http::http1::RequestHead;
 
 use crate::rules::key::Key;
 use crate::rules::policy::Policy;

@@ -99,7 +99,7 @@ fn a_304_that_forbids_to_store_ends_the_object_after_this_answer() {
 #[test]
 fn head_updates_and_unsafe_methods_invalidate() {
     let bench = Bench::new();
-    let observe = |head: &handfast_wire::http1::RequestHead<'_>, answer: &str| {
+    let observe = |head: &handfast_http::http1::RequestHead<'_>, answer: &str| {
         bench.cache.observe(&key(head), head, &response(answer), &Policy::default(), times());
     };
     bench.store(&get("/"), "Cache-Control: max-age=0\nETag: \"a\"", b"abc");

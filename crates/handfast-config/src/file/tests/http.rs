@@ -1,6 +1,6 @@
 //! HTTP mode: what is read, what cannot go with it, and which routes cannot be meant.
 
-use handfast_wire::http1::{HeadLimits, Underscores};
+use handfast_http::http1::{HeadLimits, Underscores};
 
 use super::super::super::model::{
     BackendAlpn, BackendVersion, Forwarded, HalfClose, Http, HttpTimeouts, PoolLimits, ProxySender,

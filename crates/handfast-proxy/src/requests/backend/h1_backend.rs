@@ -8,7 +8,7 @@ use handfast_net::clock::Moment;
 use handfast_observe::metrics::ServiceMetrics;
 use handfast_observe::reason::Step;
 use handfast_tls::buffer::{Buffer, Scratch};
-use handfast_wire::http1::{Field, Framing, HeadLimits, HeadProgress};
+use handfast_http::http1::{Field, Framing, HeadLimits, HeadProgress};
 
 use crate::backends::connector::Connected;
 use crate::backends::endpoint::{InUse, OpenConnection};

@@ -10,7 +10,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use h2::client::{self, ResponseFuture, SendRequest};
 use h2::{Reason, SendStream};
-use handfast_http::SharedPipe;
+use handfast_hyper::SharedPipe;
 use handfast_leg::runtime::Runtime;
 use handfast_leg::{Pipe, READ, Socket};
 use handfast_net::clock::Moment;
@@ -18,7 +18,7 @@ use handfast_net::engine::TaskHandle;
 use handfast_observe::cause::Cause;
 use handfast_observe::reason::{CloseReason, Side, Step};
 use handfast_tls::buffer::Scratch;
-use handfast_wire::http1::{Field, Framing, HeadLimits, HeadProgress};
+use handfast_http::http1::{Field, Framing, HeadLimits, HeadProgress};
 use http::Request;
 
 use crate::backends::connector::Connected;

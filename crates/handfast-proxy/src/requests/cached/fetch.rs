@@ -9,7 +9,7 @@ use handfast_cache::{Filler, Hit, Key, OriginFailure, Policy, Times, is_error};
 use handfast_leg::READ;
 use handfast_observe::cause::Cause;
 use handfast_observe::reason::{CloseReason, Side, Step};
-use handfast_wire::http1::{Field, Framing, Method, OwnedRequest, ResponseHead};
+use handfast_http::http1::{Field, Framing, Method, OwnedRequest, ResponseHead};
 
 use crate::backends::connector::Cancellation;
 use crate::cache::OpenCache;

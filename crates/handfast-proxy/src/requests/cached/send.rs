@@ -7,7 +7,7 @@ use handfast_net::engine::Woken;
 use handfast_observe::cause::Cause;
 use handfast_observe::reason::{CloseReason, Side, Step};
 use handfast_observe::request_record::RequestPart;
-use handfast_wire::http1::RequestHead;
+use handfast_http::http1::RequestHead;
 
 use std::task::{Poll, Waker};
 

@@ -3,7 +3,7 @@
 use std::time::SystemTime;
 
 use handfast_cache::{is_condition, unix_ms};
-use handfast_wire::http1::{
+use handfast_http::http1::{
     Field, HeadEnd, HeadLimits, HeadProgress, OwnedRequest, ResponseHead, Underscores, end_head,
     parse_response, push_field, write_fields, write_request_line,
 };

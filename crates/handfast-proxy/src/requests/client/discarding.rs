@@ -2,7 +2,7 @@
 
 use handfast_leg::READ;
 use handfast_observe::reason::CloseReason;
-use handfast_wire::http1::{Field, ResponseHead};
+use handfast_http::http1::{Field, ResponseHead};
 
 use crate::backends::connector::Cancellation;
 use crate::requests::client::{After, Client};

@@ -6,7 +6,7 @@ use handfast_net::clock::Moment;
 use handfast_observe::cause::Cause;
 use handfast_observe::reason::{CloseReason, Side, Step};
 use handfast_observe::request_record::HttpVersion;
-use handfast_wire::http1::{
+use handfast_http::http1::{
     Field, Framing, HeadEnd, HeadProgress, ResponseHead, Version, end_head, parse_request, push_field,
     write_fields, write_status_line,
 };

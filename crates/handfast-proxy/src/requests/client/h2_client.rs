@@ -8,7 +8,7 @@ use h2::Reason;
 use h2::server::SendResponse;
 use handfast_observe::cause::Cause;
 use handfast_observe::reason::{CloseReason, Side, Step};
-use handfast_wire::http1::{Field, Framing, ResponseHead};
+use handfast_http::http1::{Field, Framing, ResponseHead};
 use http::{HeaderMap, HeaderValue, Response};
 
 use crate::backends::connector::Cancellation;

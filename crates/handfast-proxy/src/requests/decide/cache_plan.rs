@@ -7,7 +7,7 @@ use data_encoding::HEXLOWER;
 use handfast_cache::{Heuristic, Key, Policy, forwarding};
 use handfast_config::model::{self, Variable};
 use handfast_config::{MAX_READINGS, path_readings};
-use handfast_wire::http1::{Method, RequestHead};
+use handfast_http::http1::{Method, RequestHead};
 
 use crate::cache::ServiceCache;
 use crate::requests::decide::gate::{self, Routes};

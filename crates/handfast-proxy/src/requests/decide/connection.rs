@@ -13,7 +13,7 @@ use handfast_observe::request_record::{ConnectionFacts, RequestRecord};
 use handfast_tls::buffer::Scratch;
 use handfast_tls::names::Names;
 use handfast_tls::session::ShownCertificate;
-use handfast_wire::http1::{CanonicalHost, Host};
+use handfast_http::http1::{CanonicalHost, Host};
 
 use crate::backends::pool::{self, Identity};
 use crate::requests::head::content::Io;

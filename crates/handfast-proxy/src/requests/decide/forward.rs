@@ -7,7 +7,7 @@ use std::cell::Cell;
 use std::hash::{BuildHasher, Hasher, RandomState};
 
 use data_encoding::HEXLOWER;
-use handfast_wire::http1::{
+use handfast_http::http1::{
     Field, HeadEnd, Host, Kind, RequestHead, Target, end_head, push_field, write_fields, write_request_line,
 };
 

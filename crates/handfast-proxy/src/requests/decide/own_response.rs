@@ -8,7 +8,7 @@ use handfast_config::model::FixedResponse;
 use http::StatusCode;
 use serde_json::json;
 
-use handfast_wire::http1::{Framing, HeadEnd, end_head, push_field};
+use handfast_http::http1::{Framing, HeadEnd, end_head, push_field};
 
 use crate::requests::decide::request::Request;
 

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::rc::Rc;
 
 use handfast_config::model::{FieldChange, FieldRule, Piece, RequestRules, Template, Variable};
-use handfast_wire::http1::{Field, Kind, RequestHead, push_field};
+use handfast_http::http1::{Field, Kind, RequestHead, push_field};
 
 use crate::requests::decide::connection::HttpConnection;
 use crate::requests::head::sender::Identified;

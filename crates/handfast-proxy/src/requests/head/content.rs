@@ -10,7 +10,7 @@ use handfast_observe::cause::Cause;
 use handfast_observe::reason::{CloseReason, Side, Step};
 use handfast_tls::buffer::{Buffer, Scratch};
 use handfast_tls::session::Session;
-use handfast_wire::http1::{
+use handfast_http::http1::{
     BodyReader, CHUNK_HEAD_LIMIT, Field, Framing, HeadLimits, Piece, chunk_head, write_last_chunk,
 };
 

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use handfast_wire::http1::{Field, Framing};
+use handfast_http::http1::{Field, Framing};
 
 use crate::requests::head::content::{Io, Output, Sink};
 use crate::requests::head::fault::Fault;

@@ -6,7 +6,7 @@
 use bytes::Bytes;
 use handfast_observe::cause::Cause;
 use handfast_observe::reason::{CloseReason, Side, Step};
-use handfast_wire::http1::{
+use handfast_http::http1::{
     BodyReader, Field, Framing, HeadLimits, HeadProgress, Host, Piece, RequestHead, ResponseHead, Target,
     Underscores, is_token, parse_request,
 };

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use h2::{RecvStream, SendStream};
 use handfast_observe::cause::Cause;
 use handfast_observe::reason::{CloseReason, Side, Step};
-use handfast_wire::http1::{Field, HeadLimits};
+use handfast_http::http1::{Field, HeadLimits};
 use http::HeaderMap;
 
 use crate::requests::head::content::{Io, Output, Sink};

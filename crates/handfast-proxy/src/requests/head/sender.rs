@@ -1,6 +1,6 @@
 //! The sender of a request, where its route identifies it.
 
-use handfast_wire::http1::push_field;
+use handfast_http::http1::push_field;
 
 /// Facts about the sender of a request.
 #[derive(Debug, Default)]

@@ -2,7 +2,7 @@
 //!
 //! In: a sink, and the names that it must not get. Out: the same sink, without these trailers.
 
-use handfast_wire::http1::Field;
+use handfast_http::http1::Field;
 
 use crate::requests::head::content::{Io, Output, Sink};
 use crate::requests::head::fault::Fault;

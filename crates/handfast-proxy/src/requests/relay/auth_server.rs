@@ -11,7 +11,7 @@ use handfast_leg::READ;
 use handfast_leg::runtime::Runtime;
 use handfast_observe::cause::Cause;
 use handfast_observe::reason::{CloseReason, Side, Step};
-use handfast_wire::http1::{
+use handfast_http::http1::{
     Field, Framing, HeadEnd, Kind, RequestHead, ResponseHead, end_head, write_fields,
 };
 
@@ -250,7 +250,7 @@ impl<C: Client> Client for Collector<'_, C> {
 
 #[cfg(test)]
 mod tests {
-    use handfast_wire::http1::HeadLimits;
+    use handfast_http::http1::HeadLimits;
 
     use super::*;
     use crate::requests::testing::{Fixture, head, with_head};

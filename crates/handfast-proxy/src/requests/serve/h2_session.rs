@@ -21,7 +21,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use h2::server::{self, SendResponse};
 use h2::{Reason, RecvStream};
-use handfast_http::SharedPipe;
+use handfast_hyper::SharedPipe;
 use handfast_leg::runtime::Runtime;
 use handfast_leg::{Leg, Pipe};
 use handfast_net::clock::Moment;
@@ -29,7 +29,7 @@ use handfast_net::engine::{TaskHandle, Woken};
 use handfast_observe::cause::Cause;
 use handfast_observe::reason::{CloseReason, Side, Step};
 use handfast_observe::request_record::HttpVersion;
-use handfast_wire::http1::{HeadProgress, parse_request};
+use handfast_http::http1::{HeadProgress, parse_request};
 use http::Request as Head;
 
 use crate::requests::client::Client;

@@ -13,7 +13,7 @@ use handfast_leg::runtime::Runtime;
 use handfast_net::engine::Woken;
 use handfast_observe::cause::Cause;
 use handfast_observe::reason::{CloseReason, Side, Step};
-use handfast_wire::http1::{Field, RequestHead};
+use handfast_http::http1::{Field, RequestHead};
 use zeroize::Zeroizing;
 
 use crate::admission::gate::{Basic, Gate};
@@ -187,7 +187,7 @@ fn busy(detail: &str) -> Box<Refusal> {
 
 #[cfg(test)]
 mod tests {
-    use handfast_wire::http1::HeadLimits;
+    use handfast_http::http1::HeadLimits;
 
     use super::*;
     use crate::requests::testing::{head, with_head};

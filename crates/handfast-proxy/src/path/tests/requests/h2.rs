@@ -8,7 +8,7 @@ use std::time::Duration;
 use ::h2::server::{self, SendResponse};
 use ::h2::{Reason, RecvStream, SendStream, client};
 use bytes::Bytes;
-use handfast_http::{Driver, SharedPipe};
+use handfast_hyper::{Driver, SharedPipe};
 use handfast_leg::memory::Memory;
 use handfast_leg::memory::tasks::{self, InMemory};
 use handfast_leg::runtime::Runtime;

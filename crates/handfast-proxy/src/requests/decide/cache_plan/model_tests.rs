@@ -11,7 +11,7 @@ use handfast_cache::bypass;
 use handfast_leg::memory::{Dice, dice};
 use handfast_testkit::cases::draws;
 use handfast_tls::session::ShownCertificate;
-use handfast_wire::http1::HeadLimits;
+use handfast_http::http1::HeadLimits;
 
 use super::*;
 use crate::backends::group::Group;

@@ -1,7 +1,7 @@
 //! Keys and rules of single requests.
 
 use handfast_cache::bypass;
-use handfast_wire::http1::HeadLimits;
+use handfast_http::http1::HeadLimits;
 
 use super::*;
 use crate::requests::testing::{Fixture, head, with_head};

@@ -1,6 +1,6 @@
 //! Fields that a backend receives, from clients, proxies and attackers.
 
-use handfast_wire::http1::HeadLimits;
+use handfast_http::http1::HeadLimits;
 
 use super::*;
 use crate::requests::testing::{Fixture, head, with_head};

@@ -1,6 +1,6 @@
 //! Routes that requests take, requests that are refused, and the record of each one.
 
-use handfast_wire::http1::Rule;
+use handfast_http::http1::Rule;
 
 use super::*;
 use crate::requests::testing::{Fixture, head};

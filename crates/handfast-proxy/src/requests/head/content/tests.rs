@@ -6,7 +6,7 @@ use std::rc::Rc;
 use handfast_leg::memory::toy::{Toy, kind, record};
 use handfast_leg::memory::{Link, Memory, dice};
 use handfast_leg::{READ, Side as LegSide};
-use handfast_wire::http1::Rule;
+use handfast_http::http1::Rule;
 
 use super::*;
 

@@ -1,6 +1,6 @@
 //! Heads from HTTP/2 to text and back.
 
-use handfast_wire::http1::{Rule, parse_response};
+use handfast_http::http1::{Rule, parse_response};
 
 use super::*;
 

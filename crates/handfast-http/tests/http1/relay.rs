@@ -1,6 +1,6 @@
 //! A small reverse proxy in memory: what a client sends, as it would go to a backend.
 
-use handfast_wire::http1::{
+use handfast_http::http1::{
     BodyReader, CHUNK_HEAD_LIMIT, Framing, HeadEnd, HeadLimits, HeadProgress, Piece, Rule, chunk_head,
     end_head, parse_request, write_fields, write_last_chunk, write_request_line,
 };

@@ -1,6 +1,6 @@
 //! Tests that httparse accepts everything that our parser accepts, with the same parts.
 
-use handfast_wire::http1::{HeadLimits, HeadProgress, Target, Version, parse_request, parse_response};
+use handfast_http::http1::{HeadLimits, HeadProgress, Target, Version, parse_request, parse_response};
 use proptest::prelude::*;
 
 use crate::inputs::{changed, requests, responses};

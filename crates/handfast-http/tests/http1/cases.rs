@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use handfast_wire::http1::{HeadLimits, HeadProgress, parse_request};
+use handfast_http::http1::{HeadLimits, HeadProgress, parse_request};
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
 

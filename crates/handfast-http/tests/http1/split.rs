@@ -1,6 +1,6 @@
 //! However the bytes of a message are split, the result is that of one piece.
 
-use handfast_wire::http1::{
+use handfast_http::http1::{
     BodyReader, Field, Framing, HeadLimits, HeadProgress, Piece, Rule, parse_request, parse_response,
 };
 use proptest::collection::vec;
