@@ -6,7 +6,9 @@
 //! | I want to … | open |
 //! |---|---|
 //! | read and write heads and bodies of HTTP/1 | [`http1`] |
+//! | read and write frames and heads of HTTP/2 | [`http2`] |
 
 #![forbid(unsafe_code)]
 
 pub mod http1;
+pub mod http2;
