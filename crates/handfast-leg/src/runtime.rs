@@ -42,6 +42,9 @@ pub trait Runtime: 'static {
     /// Ends the present or next [`Runtime::wait`] of `task`, from any thread; a task that has ended is not woken.
     fn wake(task: TaskHandle);
 
+    /// The same for a task of this thread, in the present turn of the event loop and behind all tasks that are ready.
+    fn wake_late(task: TaskHandle);
+
     /// The present task relays bytes from now on, which has priority over handshakes.
     fn carries_bytes();
 
@@ -107,6 +110,10 @@ impl Runtime for Engine {
 
     fn wake(task: TaskHandle) {
         task.wake();
+    }
+
+    fn wake_late(task: TaskHandle) {
+        task.wake_late();
     }
 
     fn carries_bytes() {

@@ -46,6 +46,16 @@ impl HeadText {
         self.limits = *limits;
     }
 
+    /// Returns true if it is the head of a response that another one follows.
+    pub fn is_interim(&self) -> bool {
+        false
+    }
+
+    /// Returns the priority that a request asks for.
+    pub fn priority(&self) -> super::priority::Priority {
+        super::priority::Priority::default()
+    }
+
     /// Returns true if the request wants a WebSocket (RFC 8441 §5), so that [`HeadText::request`] needs a key.
     pub fn is_websocket(&self) -> bool {
         false

@@ -334,6 +334,11 @@ impl Runtime for InMemory {
         });
     }
 
+    /// In any order: the dice decide.
+    fn wake_late(task: TaskHandle) {
+        Self::wake(task);
+    }
+
     fn carries_bytes() {}
 
     fn uses_signer(rule: impl FnOnce(bool) -> bool) -> bool {

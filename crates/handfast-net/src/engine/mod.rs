@@ -60,6 +60,9 @@ use wheel::Wheel;
 /// whatever it takes, so handshakes go on under any load.
 const HANDSHAKE_SHARE: Duration = Duration::from_micros(500);
 
+/// Rounds of tasks that are polled behind the others of a turn, each with those that the round before has woken.
+const LATE_ROUNDS: usize = 2;
+
 /// Events taken from the kernel at once.
 const EVENTS: usize = 256;
 
@@ -169,7 +172,9 @@ pub fn stop() {
 pub fn spawn(priority: Priority, future: impl Future<Output = ()> + 'static) {
     // Boxed here: a closure that has it would be one more copy.
     let task = Box::pin(future);
-    engine(|engine| engine.tasks.borrow_mut().insert(priority, task));
+    engine(|engine| {
+        engine.tasks.borrow_mut().insert(priority, task);
+    });
 }
 
 /// The clock as it stood when this turn began. Deadlines are reckoned from it; measurements take [`Moment::now`].
@@ -300,12 +305,22 @@ impl Engine {
         // Only those that are ready now: a task that wakes itself waits for the next turn.
         let flowing = self.tasks.borrow().ready(Priority::Flow);
         for _ in 0..flowing {
-            self.poll_next(Priority::Flow, observer);
+            let taken = self.tasks.borrow_mut().take_ready(Priority::Flow);
+            self.poll_taken(taken, observer);
+        }
+        // What they have passed on to others, and those to them: a request to its stream, responses of one turn to their connection.
+        for _ in 0..LATE_ROUNDS {
+            let late = self.tasks.borrow().late();
+            for _ in 0..late {
+                let taken = self.tasks.borrow_mut().take_late();
+                self.poll_taken(taken, observer);
+            }
         }
         let handshakes = self.tasks.borrow().ready(Priority::Handshake);
         let start = Moment::now();
         for _ in 0..handshakes {
-            self.poll_next(Priority::Handshake, observer);
+            let taken = self.tasks.borrow_mut().take_ready(Priority::Handshake);
+            self.poll_taken(taken, observer);
             if Moment::now().since(start) > HANDSHAKE_SHARE {
                 break;
             }
@@ -322,8 +337,7 @@ impl Engine {
         self.next_timer.set(self.timers.borrow().first());
     }
 
-    fn poll_next(&self, priority: Priority, observer: &mut impl Observer) {
-        let taken = self.tasks.borrow_mut().take_ready(priority);
+    fn poll_taken(&self, taken: Option<Taken>, observer: &mut impl Observer) {
         let Some(Taken { task, generation, mut future }) = taken else { return };
         self.current.set(task);
         // Dropping it would be a call through its table, to do nothing.

@@ -47,13 +47,16 @@ pub(crate) struct Tasks {
     slots: Vec<Option<Task>>,
     free: Vec<u32>,
     flow: VecDeque<u32>,
+    /// Those that are polled behind them, still in the same turn.
+    late: VecDeque<u32>,
     handshake: VecDeque<u32>,
     /// Of the task that was inserted last.
     generation: u32,
 }
 
 impl Tasks {
-    pub(crate) fn insert(&mut self, priority: Priority, future: TaskFuture) {
+    /// Adds a task, which is ready; returns its place.
+    pub(crate) fn insert(&mut self, priority: Priority, future: TaskFuture) -> u32 {
         self.generation = (self.generation + 1) % GENERATIONS;
         let task = Task {
             future: Some(future),
@@ -75,6 +78,7 @@ impl Tasks {
             }
         };
         self.wake(index);
+        index
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -110,6 +114,29 @@ impl Tasks {
         }
     }
 
+    /// Puts a task that carries bytes behind all that are ready now, in the same turn; one that is ready already keeps its place.
+    pub(crate) fn wake_late(&mut self, task: u32, generation: u32) {
+        let Some(found) = self.slots.get_mut(task as usize).and_then(Option::as_mut) else { return };
+        let is_waiting = !found.queued && found.future.is_some() && found.priority == Priority::Flow;
+        if found.generation == generation && is_waiting {
+            found.queued = true;
+            self.late.push_back(task);
+        } else {
+            self.wake_exactly(task, generation);
+        }
+    }
+
+    /// The number of tasks that are polled behind the others of this turn.
+    pub(crate) fn late(&self) -> usize {
+        self.late.len()
+    }
+
+    /// The next of them, taken out to be polled.
+    pub(crate) fn take_late(&mut self) -> Option<Taken> {
+        let index = self.late.pop_front()?;
+        self.take(index)
+    }
+
     /// The same for the task of this generation only, and for none that took its place.
     pub(crate) fn wake_exactly(&mut self, task: u32, generation: u32) {
         if self.generation(task) == Some(generation) {
@@ -131,7 +158,7 @@ impl Tasks {
     }
 
     pub(crate) fn any_ready(&self) -> bool {
-        !self.flow.is_empty() || !self.handshake.is_empty()
+        !self.flow.is_empty() || !self.late.is_empty() || !self.handshake.is_empty()
     }
 
     /// The next ready task, taken out to be polled; it can be woken meanwhile.
@@ -141,6 +168,10 @@ impl Tasks {
             Priority::Handshake => &mut self.handshake,
         };
         let index = queue.pop_front()?;
+        self.take(index)
+    }
+
+    fn take(&mut self, index: u32) -> Option<Taken> {
         let task = self.task(index)?;
         task.queued = false;
         let generation = task.generation;

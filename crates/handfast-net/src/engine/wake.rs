@@ -4,7 +4,7 @@
 
 use std::task::Waker;
 
-use super::{ENGINE, TaskHandle, engine, remote};
+use super::{ENGINE, TaskHandle, engine, remote, tasks};
 use crate::sys;
 
 impl TaskHandle {
@@ -13,11 +13,21 @@ impl TaskHandle {
     /// **Cost**: on the task's own thread a place in its queue, no lock and no system call. From another thread a lock
     /// that the engine holds for no longer than it takes to fetch a list, and a system call unless one is under way already.
     pub fn wake(self) {
+        self.wake_by(tasks::Tasks::wake_exactly);
+    }
+
+    /// The same for a task of this thread that carries bytes: it is polled in the present turn of the event loop, behind all tasks that are ready, so
+    /// that what several of them have passed on is looked at once.
+    pub fn wake_late(self) {
+        self.wake_by(tasks::Tasks::wake_late);
+    }
+
+    fn wake_by(self, wake: fn(&mut tasks::Tasks, u32, u32)) {
         // An engine's number is its own for as long as it runs, so one comparison shows if the task is of this thread. A
         // thread that is being torn down has no engine any more.
         let here = ENGINE.try_with(|cell| match cell.get() {
             Some(engine) if engine.number == self.engine() => {
-                engine.tasks.borrow_mut().wake_exactly(self.task(), self.generation());
+                wake(&mut engine.tasks.borrow_mut(), self.task(), self.generation());
                 true
             }
             _ => false,
