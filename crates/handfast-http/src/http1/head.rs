@@ -18,6 +18,13 @@ pub struct HeadLimits {
     pub underscores: Underscores,
 }
 
+impl HeadLimits {
+    /// For heads that the proxy wrote from accepted ones: its own fields come on top of the limits, and the operator may have chosen a name with an
+    /// underscore.
+    pub const UNLIMITED: Self =
+        Self { head: usize::MAX, start_line: usize::MAX, fields: usize::MAX, underscores: Underscores::Forward };
+}
+
 impl Default for HeadLimits {
     fn default() -> Self {
         Self { head: 32_768, start_line: 16_384, fields: 128, underscores: Underscores::Drop }

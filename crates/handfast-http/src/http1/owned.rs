@@ -6,17 +6,9 @@ use super::Version;
 use super::error::HeadError;
 use super::field::Field;
 use super::framing::Framing;
-use super::head::{HeadLimits, HeadProgress, Underscores};
+use super::head::{HeadLimits, HeadProgress};
 use super::host::Host;
 use super::request::{Method, RequestHead, Target, parse_request};
-
-/// Limits for heads that the proxy wrote from an accepted one.
-const UNLIMITED: HeadLimits = HeadLimits {
-    head: usize::MAX,
-    start_line: usize::MAX,
-    fields: usize::MAX,
-    underscores: Underscores::Forward,
-};
 
 /// Positions in the text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -92,7 +84,7 @@ impl OwnedRequest {
     /// Reads a head that the proxy wrote. **Errors**: it is not one. **Cost**: one parse and two allocations.
     pub fn of_written(text: &[u8]) -> Result<Option<Self>, HeadError> {
         let mut fields = Vec::with_capacity(32);
-        let head = parse_request(text, &mut HeadProgress::default(), &mut fields, &UNLIMITED)?;
+        let head = parse_request(text, &mut HeadProgress::default(), &mut fields, &HeadLimits::UNLIMITED)?;
         let owned = head.map(|head| Self::without_fields(&head));
         Ok(owned.map(|owned| Self { fields, ..owned }))
     }

@@ -35,6 +35,20 @@ pub struct ResponseHead<'a> {
 }
 
 impl<'a> ResponseHead<'a> {
+    /// A head without fields, for responses of the proxy's own.
+    pub const EMPTY: Self = Self {
+        text: b"",
+        length: 0,
+        version: Version::Http11,
+        status: 200,
+        reason: b"",
+        fields: &[],
+        content_length: None,
+        keeps_open: true,
+        upgrade: None,
+        is_chunked: false,
+    };
+
     /// Returns true if another response to the same request follows. HTTP/1.0 clients do not expect such a response.
     pub const fn is_interim(&self) -> bool {
         matches!(self.status, 100 | 102..=199)

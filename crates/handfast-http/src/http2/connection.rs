@@ -34,6 +34,8 @@ use super::streams::{Slot, StreamEnd, StreamKey, Streams};
 use crate::http1::HeadLimits;
 
 use receive::Reading;
+pub use content::Content;
+pub use send::ResponseParts;
 
 /// Content of all streams together that is received before it is taken, and the window of the connection.
 pub const RECEIVE_BUDGET: u32 = 2_097_152;
@@ -139,6 +141,8 @@ pub struct Connection<T> {
     send_window: i64,
     initial_send_window: u32,
     peer_streams: u32,
+    /// Owners of requests that wait for a place.
+    waiting: std::collections::VecDeque<T>,
     /// Content of all streams that waits.
     queued: usize,
     /// Streams that can send, in the order of their turns.
@@ -179,6 +183,7 @@ impl<T: Copy> Connection<T> {
             send_window: 65_535,
             initial_send_window: 65_535,
             peer_streams: FIRST_STREAMS,
+            waiting: std::collections::VecDeque::new(),
             queued: 0,
             scheduled: std::collections::VecDeque::new(),
             streams: Streams::default(),
@@ -226,6 +231,11 @@ impl<T: Copy> Connection<T> {
         self.error
     }
 
+    /// Returns true once the peer's settings have come.
+    pub fn has_begun(&self) -> bool {
+        self.has_peer_settings
+    }
+
     /// Returns true if no stream is open, and no further one can begin.
     pub fn is_over(&self) -> bool {
         let is_closed = self.error.is_some() || self.goodbye == Goodbye::Final || self.peer_last.is_some();
@@ -254,6 +264,7 @@ impl<T: Copy> Connection<T> {
     }
 
     fn wake_all(&mut self) {
+        self.woken.extend(self.waiting.drain(..));
         for key in self.streams.keys() {
             self.wake(key);
         }
@@ -333,6 +344,14 @@ impl<T: Copy> Connection<T> {
             self.write_reset(key.id, code);
         }
         self.note(Deed::Broken, now)
+    }
+
+    /// Resets a stream whose head is malformed (RFC 9113 §8.1.1), and forgets it. Where it is one too many, the connection ends, and the next
+    /// call of [`receive`](Self::receive) returns the reason.
+    pub fn refuse_malformed(&mut self, key: StreamKey, detail: &'static str, now: u64) {
+        // The verdict is kept as the connection's error.
+        let _ = self.break_stream(key, ErrorCode::PROTOCOL_ERROR, detail, now);
+        self.release(key, ErrorCode::PROTOCOL_ERROR);
     }
 
     fn write_reset(&mut self, id: u32, code: ErrorCode) {

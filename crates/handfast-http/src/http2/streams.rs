@@ -117,7 +117,8 @@ pub(super) struct Slot<T> {
     pub(super) taken: u32,
     /// Content that was received and not taken.
     pub(super) inbox: Bytes,
-    /// Content that must still come by the head's length.
+    /// Bytes of content that have come, and that must come by the length in the head.
+    pub(super) received: u64,
     pub(super) expected: Option<u64>,
     pub(super) trailers: Option<Box<HeadText>>,
     /// True if the head of a final response has come.
@@ -148,6 +149,7 @@ impl<T> Slot<T> {
             receive_window: i64::from(receive_window),
             taken: 0,
             inbox: Bytes::default(),
+            received: 0,
             expected: None,
             trailers: None,
             has_final_head: false,
@@ -158,6 +160,15 @@ impl<T> Slot<T> {
             is_scheduled: false,
             waits_for_room: false,
             priority: Priority::default(),
+        }
+    }
+
+    /// Returns what is wrong about the length of its content (RFC 9113 §8.1.1). `is_last`: nothing follows.
+    pub(super) fn length_fault(&self, is_last: bool) -> Option<&'static str> {
+        match self.expected? {
+            expected if self.received > expected => Some("more content than Content-Length"),
+            expected if is_last && self.received < expected => Some("less content than Content-Length"),
+            _ => None,
         }
     }
 

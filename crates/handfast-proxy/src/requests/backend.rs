@@ -5,8 +5,12 @@ pub(crate) mod h2_backend;
 
 use std::fmt::Debug;
 
+use handfast_http::http1::{Field, Framing, HeadLimits, HeadProgress, ResponseHead, parse_response};
+use handfast_http::http2::{HeadFault, HeadText};
 use handfast_leg::Socket;
-use handfast_http::http1::{Field, Framing, HeadLimits, HeadProgress};
+use handfast_leg::runtime::Runtime;
+use handfast_observe::cause::Cause;
+use handfast_observe::reason::{CloseReason, Side, Step};
 
 use crate::backends::endpoint::InUse;
 use crate::requests::backend::h1_backend::{Http1Backend, Tunnel};
@@ -20,6 +24,38 @@ use crate::worker::context::HttpBuffers;
 pub(crate) enum Backend<S: Socket> {
     Http1(Box<Http1Backend<S>>),
     Http2(Box<Http2Backend>),
+}
+
+/// The head of a response, as it was received.
+pub(crate) enum ReceivedHead {
+    /// Text that begins with it, and how much of it was looked at.
+    Text(Vec<u8>, HeadProgress),
+    /// That of a stream, and whether the stream ended with it.
+    Stream(Box<HeadText>, bool),
+}
+
+impl ReceivedHead {
+    /// Returns the head; `None`: more must come.
+    ///
+    /// **Errors**: it is wrong.
+    pub(crate) fn parse<'a>(
+        &'a mut self,
+        fields: &'a mut Vec<Field>,
+        limits: &HeadLimits,
+    ) -> Result<Option<ResponseHead<'a>>, Fault> {
+        match self {
+            Self::Text(text, progress) => parse_response(text, progress, fields, limits)
+                .map_err(|error| Fault::message(Step::Relay, &error)),
+            Self::Stream(head, is_last) => match head.response(!*is_last) {
+                Ok(head) => Ok(Some(head)),
+                Err(HeadFault::Refused(error)) => Err(Fault::message(Step::Relay, &error)),
+                Err(HeadFault::Malformed(detail)) => {
+                    let reason = CloseReason::new(Step::Relay, Side::Backend, Cause::HttpResponse);
+                    Err(Fault::of(reason.because(detail)))
+                }
+            },
+        }
+    }
 }
 
 /// Calls the same method of both.
@@ -42,28 +78,11 @@ impl<S: Socket + Debug + 'static> Backend<S> {
         either!(self, backend => backend.is_reused())
     }
 
-    /// The head of a response, as far as it has come, and how much of it was looked at.
-    pub(crate) fn head(&self) -> (&[u8], HeadProgress) {
-        either!(self, backend => (&backend.incoming.input, backend.progress))
-    }
-
-    pub(crate) fn set_progress(&mut self, progress: HeadProgress) {
-        either!(self, backend => backend.progress = progress);
-    }
-
     /// Puts the head of the request, unless it is sent already; `given` bytes of the text are.
-    pub(crate) fn put_head(&self, head: &[u8], given: usize, output: &mut Output<'_>) {
-        if matches!(self, Self::Http1(_)) {
-            output.out.extend_from_slice(&head[given..]);
-        }
-    }
-
-    /// Takes the heads that its connection has received. HTTP/2 has no flow control for them, so they are taken, and counted, also where
-    /// the client takes nothing.
-    pub(crate) fn collect_heads(&mut self, io: &Io<'_>) -> Result<(), Fault> {
+    pub(crate) fn put_head(&mut self, head: &[u8], given: usize, io: &mut Io<'_>) {
         match self {
-            Self::Http1(_) => Ok(()),
-            Self::Http2(backend) => backend.collect_heads(io),
+            Self::Http1(_) => io.buffers.out.extend_from_slice(&head[given..]),
+            Self::Http2(backend) => backend.put_head(head, io),
         }
     }
 
@@ -71,7 +90,39 @@ impl<S: Socket + Debug + 'static> Backend<S> {
     pub(crate) fn read_head(&mut self, most: usize, io: &mut Io<'_>) -> Result<bool, Fault> {
         match self {
             Self::Http1(backend) => backend.incoming.read_head(&mut backend.leg, most, io),
-            Self::Http2(backend) => Ok(!backend.incoming.input.is_empty()),
+            Self::Http2(backend) => {
+                backend.check()?;
+                Ok(backend.has_received_head())
+            }
+        }
+    }
+
+    /// Takes what has come of the head of a response out of it; give it back by [`Backend::give_back`].
+    ///
+    /// **Errors**: there are too many heads.
+    pub(crate) fn take_head(&mut self) -> Result<Option<ReceivedHead>, Fault> {
+        Ok(match self {
+            Self::Http1(backend) => {
+                Some(ReceivedHead::Text(std::mem::take(&mut backend.incoming.input), backend.progress))
+            }
+            Self::Http2(backend) => {
+                backend.take_head()?.map(|(head, is_last)| ReceivedHead::Stream(head, is_last))
+            }
+        })
+    }
+
+    /// Gives back what [`Backend::take_head`] has taken.
+    pub(crate) fn give_back(&mut self, head: ReceivedHead) {
+        if let (Self::Http1(backend), ReceivedHead::Text(input, progress)) = (self, head) {
+            (backend.incoming.input, backend.progress) = (input, progress);
+        }
+    }
+
+    /// Returns true if nothing of a response has come.
+    pub(crate) fn is_untouched(&self) -> bool {
+        match self {
+            Self::Http1(backend) => backend.incoming.input.is_empty(),
+            Self::Http2(backend) => !backend.has_received_head(),
         }
     }
 
@@ -93,7 +144,10 @@ impl<S: Socket + Debug + 'static> Backend<S> {
 
     /// The head of this length was taken; its content comes next.
     pub(crate) fn begin_content(&mut self, head: usize, framing: Framing, limits: &HeadLimits) {
-        either!(self, backend => backend.begin_content(head, framing, limits));
+        match self {
+            Self::Http1(backend) => backend.begin_content(head, framing, limits),
+            Self::Http2(backend) => backend.begin_content(framing),
+        }
     }
 
     /// Switches both directions to another protocol.
@@ -111,7 +165,7 @@ impl<S: Socket + Debug + 'static> Backend<S> {
         }
     }
 
-    /// Returns true if [`Backend::collect_heads`] will report why the backend takes no more, or its response: its stream was reset.
+    /// Returns true if [`Backend::read_head`] will report why the backend takes no more, or its response: its stream was reset.
     pub(crate) fn reports_reason(&self) -> bool {
         match self {
             Self::Http1(_) => false,
@@ -129,9 +183,10 @@ impl<S: Socket + Debug + 'static> Backend<S> {
     }
 
     /// The present task has it from now on.
-    pub(crate) fn adopt(&self) {
-        if let Self::Http1(backend) = self {
-            backend.leg.socket().adopt();
+    pub(crate) fn adopt<R: Runtime>(&self) {
+        match self {
+            Self::Http1(backend) => backend.leg.socket().adopt(),
+            Self::Http2(backend) => backend.adopt::<R>(),
         }
     }
 

@@ -312,7 +312,7 @@ impl Cached<'_> {
             connection.waker = waker::<R>();
             let mut discarding = DiscardingClient::new(Vec::new(), true);
             let mut fetch = Fetch::rest(&mut discarding, order, filler, hit);
-            let mut exchange = Exchange::resume(&connection, &mut own, rest, R::now());
+            let mut exchange = Exchange::resume::<R>(&connection, &mut own, rest, R::now());
             match exchange.relay::<R>(&mut fetch).await {
                 Ok(()) => drop(exchange.finish::<R>(&mut fetch)),
                 Err(fault) => exchange.broke_off(&fault),

@@ -1,10 +1,9 @@
-//! Parts that all layers of requests share: heads of HTTP/2 as text, sources and sinks of content, reasons of failures and refusals.
+//! Parts that all layers of requests share: connections of HTTP/2, sources and sinks of content, reasons of failures and refusals.
 
 pub(crate) mod content;
 pub(crate) mod copy;
 pub(crate) mod fault;
-pub(crate) mod h2_heads;
-pub(crate) mod h2_queue;
+pub(crate) mod h2_link;
 pub(crate) mod h2_stream;
 pub(crate) mod refusal;
 pub(crate) mod sender;

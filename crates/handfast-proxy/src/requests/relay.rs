@@ -18,7 +18,7 @@ use handfast_net::engine::Woken;
 use handfast_observe::cause::Cause;
 use handfast_observe::reason::{CloseReason, Side, Step};
 use handfast_observe::request_record::{HttpVersion, RequestPart};
-use handfast_http::http1::{Field, Framing, Kind, ResponseHead, parse_response};
+use handfast_http::http1::{Field, Framing, Kind, ResponseHead};
 
 use crate::backends::pool::Identity;
 use crate::requests::backend::Backend;
@@ -158,13 +158,13 @@ impl<'a, S: Socket + std::fmt::Debug + 'static> Exchange<'a, S> {
     }
 
     /// Goes on with a response whose head was taken, in the present task.
-    pub(crate) fn resume(
+    pub(crate) fn resume<R: Runtime<Socket = S>>(
         connection: &'a HttpConnection,
         request: &'a mut Request,
         Rest { backend, identity, backend_stays, is_tied, connected }: Rest<S>,
         now: Moment,
     ) -> Self {
-        backend.adopt();
+        backend.adopt::<R>();
         let given = request.head.len();
         let upstream = Upstream { backend, identity, given, is_tied, found: connected };
         let begun = Self::new(connection, request, upstream, true);
@@ -271,7 +271,7 @@ impl<'a, S: Socket + std::fmt::Debug + 'static> Exchange<'a, S> {
             return Ok(false);
         }
         let given = std::mem::replace(&mut self.given, self.request.head.len());
-        self.backend.put_head(&self.request.head, given, &mut io.output());
+        self.backend.put_head(&self.request.head, given, io);
         if std::mem::take(&mut self.must_end) {
             self.backend.put_end(&[], &[], &mut io.output())?;
         }
@@ -302,7 +302,6 @@ impl<'a, S: Socket + std::fmt::Debug + 'static> Exchange<'a, S> {
         io: &mut Io<'_>,
         now: Moment,
     ) -> Result<bool, Fault> {
-        self.backend.collect_heads(io)?;
         if !client.accepts(io)? || !self.backend.read_head(client.room(), io)? {
             return Ok(false);
         }
@@ -321,17 +320,19 @@ impl<'a, S: Socket + std::fmt::Debug + 'static> Exchange<'a, S> {
     /// Takes a head, if it has come whole.
     fn take_head(&mut self, client: &mut impl Client, io: &mut Io<'_>, now: Moment) -> Result<bool, Fault> {
         let limits = &self.connection.http.model.head;
+        let Some(mut received) = self.backend.take_head()? else { return Ok(false) };
         let mut fields = std::mem::take(&mut io.buffers.fields);
-        let (text, mut progress) = self.backend.head();
-        let parsed = parse_response(text, &mut progress, &mut fields, limits);
-        let head = match parsed {
+        let head = match received.parse(&mut fields, limits) {
+            Ok(Some(head)) => head,
             Ok(None) => {
-                self.backend.set_progress(progress);
+                self.backend.give_back(received);
                 io.buffers.fields = fields;
                 return Ok(false);
             }
-            Err(error) => return Err(Fault::message(Step::Relay, &error)),
-            Ok(Some(head)) => head,
+            Err(fault) => {
+                self.backend.give_back(received);
+                return Err(fault);
+            }
         };
         if !head.is_interim() {
             self.request.enter(RequestPart::Relay, now);
@@ -382,6 +383,7 @@ impl<'a, S: Socket + std::fmt::Debug + 'static> Exchange<'a, S> {
         let is_over = self.has_begun && self.backend.ended_with_its_head();
         let after = After { keeps_open: self.client_stays || is_switch, is_over };
         client.put_head(&head, self.request, after, &mut io.output());
+        self.backend.give_back(received);
         io.buffers.fields = fields;
         if self.is_stream_tunnel {
             self.backend.begin_tunnel(length, limits);
@@ -461,7 +463,7 @@ impl<'a, S: Socket + std::fmt::Debug + 'static> Exchange<'a, S> {
     pub(crate) fn can_retry(&self, client: &impl Client, fault: &Fault) -> bool {
         let is_lost = matches!(fault.reason.cause, Cause::Socket(_) | Cause::Truncated);
         let is_repeatable = self.backend.is_reused() && self.request.is_idempotent && is_lost;
-        let is_untouched = client.received() == 0 && self.backend.head().0.is_empty();
+        let is_untouched = client.received() == 0 && self.backend.is_untouched();
         // Content of which nothing was read, not even its end, is still with the client.
         let is_whole = self.request.is_empty() || !client.has_ended();
         fault.is_of_backend() && is_untouched && (self.backend.has_refused() || (is_repeatable && is_whole))

@@ -13,6 +13,7 @@ use handfast_net::engine::{self, TaskHandle};
 use handfast_tls::buffer::Scratch;
 use handfast_tls::policy::contexts;
 use handfast_http::http1::Field;
+use handfast_http::http2::HeadText;
 
 use crate::admission::permits::Share;
 use crate::admission::verifier::Remembered;
@@ -56,6 +57,8 @@ pub(crate) enum WorkerPhase {
 pub(crate) struct HttpBuffers {
     /// Fields of the head that is parsed.
     pub(crate) fields: Vec<Field>,
+    /// Head of HTTP/2 that is decoded.
+    pub(crate) head: HeadText,
     /// Bytes to send next: a head, and content with its framing.
     pub(crate) out: Vec<u8>,
     /// Buffers for heads that have not come whole, given back when they are empty.

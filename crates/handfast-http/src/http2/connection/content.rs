@@ -6,7 +6,7 @@
 
 use super::super::frame::{self, ErrorCode, FrameHead, flag};
 use super::super::guard::{Deed, TINY};
-use super::super::streams::{Slot, StreamKey};
+use super::super::streams::{Slot, StreamEnd, StreamKey};
 use super::receive::Reading;
 use super::{Connection, ConnectionError, MAX_STREAM_WINDOW, RECEIVE_BUDGET, STREAM_WINDOW};
 
@@ -128,8 +128,7 @@ impl<T: Copy> Connection<T> {
     /// The peer has ended its direction of a stream.
     pub(super) fn end_of_stream(&mut self, key: StreamKey, now: u64) -> Result<(), ConnectionError> {
         let Some(slot) = self.streams.get_mut(key) else { return Ok(()) };
-        if slot.expected.is_some_and(|expected| expected > 0) && slot.end.is_none() {
-            let detail = "less content than Content-Length";
+        if slot.end.is_none() && let Some(detail) = slot.length_fault(true) {
             return self.break_stream(key, ErrorCode::PROTOCOL_ERROR, detail, now);
         }
         slot.has_received_end = true;
@@ -192,10 +191,14 @@ impl<T: Copy> Connection<T> {
         share.clamp(STREAM_WINDOW, MAX_STREAM_WINDOW)
     }
 
-    /// The length of the content that follows a head, which it must have.
-    pub fn expect_content(&mut self, key: StreamKey, length: Option<u64>) {
-        if let Some(slot) = self.streams.get_mut(key) {
-            slot.expected = length;
+    /// The length of the content that follows a head, which it must have; some of it may have come.
+    pub fn expect_content(&mut self, key: StreamKey, length: u64) {
+        let Some(slot) = self.streams.get_mut(key) else { return };
+        slot.expected = Some(length);
+        if let Some(detail) = slot.length_fault(slot.has_received_end) {
+            slot.has_received_end = false;
+            slot.end = Some(StreamEnd::Broken(ErrorCode::PROTOCOL_ERROR, detail));
+            self.write_reset(key.id, ErrorCode::PROTOCOL_ERROR);
         }
     }
 
@@ -235,14 +238,6 @@ fn take_data<T>(
     if slot.receive_window < 0 {
         return Some((ErrorCode::FLOW_CONTROL_ERROR, "DATA beyond the window of its stream"));
     }
-    if let Some(expected) = &mut slot.expected {
-        let Some(left) = expected.checked_sub(u64::from(content)) else {
-            return Some((ErrorCode::PROTOCOL_ERROR, "more content than Content-Length"));
-        };
-        if is_last && left > 0 {
-            return Some((ErrorCode::PROTOCOL_ERROR, "less content than Content-Length"));
-        }
-        *expected = left;
-    }
-    None
+    slot.received += u64::from(content);
+    slot.length_fault(is_last).map(|detail| (ErrorCode::PROTOCOL_ERROR, detail))
 }

@@ -37,6 +37,15 @@ impl<T: Copy> Connection<T> {
         is_open && self.streams.len() < self.peer_streams as usize && i64::from(self.last_id) + 2 <= MAX_WINDOW
     }
 
+    /// Returns true if a client can begin a stream now; if not, this owner is woken when that may have changed.
+    pub fn can_open_for(&mut self, owner: T) -> bool {
+        let can_open = self.can_open();
+        if !can_open {
+            self.waiting.push_back(owner);
+        }
+        can_open
+    }
+
     /// Begins a stream with a request; `None`: it cannot, see [`can_open`](Self::can_open).
     pub fn open(
         &mut self,
@@ -230,6 +239,11 @@ impl<T: Copy> Connection<T> {
         self.streams.get(key).map_or(Some(StreamEnd::Lost), |slot| slot.end)
     }
 
+    /// Returns true if a head of a response was not taken.
+    pub fn has_head(&self, key: StreamKey) -> bool {
+        self.streams.get(key).is_some_and(|slot| !slot.heads.is_empty())
+    }
+
     /// Takes the next head of a response that has come, and whether its stream ended with it.
     pub fn take_response_head(&mut self, key: StreamKey) -> Option<(Box<HeadText>, bool)> {
         self.streams.get_mut(key)?.heads.pop_front()
@@ -258,6 +272,7 @@ impl<T: Copy> Connection<T> {
         let count = content.as_slice().len();
         self.give_back(key, content, count);
         self.streams.remove(key);
+        self.woken.extend(self.waiting.pop_front());
     }
 
     /// Forgets what waits to be sent on a stream.

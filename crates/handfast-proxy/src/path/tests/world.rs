@@ -150,6 +150,10 @@ impl Runtime for Simulated {
         world(|world| world.yields = true);
     }
 
+    fn wake_late(task: TaskHandle) {
+        Self::wake(task);
+    }
+
     fn carries_bytes() {
         world(|world| world.carries_bytes = true);
     }

@@ -1,51 +1,42 @@
 //! A backend that speaks HTTP/2: a connection that many requests share, with a separate task, and one request on it.
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::fmt;
-use std::pin::Pin;
 use std::rc::Rc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
-use bytes::Bytes;
-use h2::client::{self, ResponseFuture, SendRequest};
-use h2::{Reason, SendStream};
-use handfast_hyper::SharedPipe;
+use handfast_http::http1::{Field, Framing, HeadLimits, HeadProgress, parse_request};
+use handfast_http::http2::connection::Settings;
+use handfast_http::http2::{Connection, HeadText, Role, StreamEnd};
 use handfast_leg::runtime::Runtime;
-use handfast_leg::{Pipe, READ, Socket};
+use handfast_leg::{Leg, READ, Socket};
 use handfast_net::clock::Moment;
 use handfast_net::engine::TaskHandle;
 use handfast_observe::cause::Cause;
 use handfast_observe::reason::{CloseReason, Side, Step};
-use handfast_tls::buffer::Scratch;
-use handfast_http::http1::{Field, Framing, HeadLimits, HeadProgress};
-use http::Request;
 
 use crate::backends::connector::Connected;
 use crate::backends::endpoint::{InUse, OpenConnection};
 use crate::backends::pool::SharedConnection;
+use crate::requests::decide::connection::HttpConnection;
 use crate::requests::head::content::{Io, Output, Sink, Source};
 use crate::requests::head::fault::{Fault, MAX_INTERIM_RESPONSES};
-use crate::requests::head::h2_heads;
-use crate::requests::head::h2_queue::Queue;
-use crate::requests::head::h2_stream::{StreamIn, StreamOut, broken};
-use crate::requests::head::task::waker;
+use crate::requests::head::h2_link::Http2Link;
+use crate::requests::head::h2_stream::Stream;
 
-const STREAM_WINDOW: u32 = 65_535;
-const CONNECTION_WINDOW: u32 = 1_048_576;
-const SEND_BUFFER: usize = 65_536;
+/// Reads of a connection before the other tasks of its thread.
+const MAX_READS: u32 = 4;
+/// Most bytes of a response's head.
+const MAX_HEAD: usize = 32_768;
 
 /// A connection that requests share, as long as its task lives.
 pub(crate) struct Shared {
-    /// `None`: no further request.
-    send: RefCell<Option<SendRequest<Bytes>>>,
-    open: Cell<usize>,
+    link: Rc<Http2Link>,
+    /// No further request begins on it.
+    is_over: Cell<bool>,
+    open: Cell<u32>,
     served: Cell<u32>,
     most: u32,
-    /// Content of requests that waits to be sent.
-    queue: Rc<Queue>,
-    task: Cell<TaskHandle>,
-    wake: fn(TaskHandle),
 }
 
 impl fmt::Debug for Shared {
@@ -60,147 +51,139 @@ impl fmt::Debug for Shared {
 impl Shared {
     /// Returns true if another request can begin on it now.
     pub(crate) fn has_room(&self) -> bool {
-        let send = self.send.borrow();
-        send.as_ref().is_some_and(|send| {
-            self.served.get() < self.most && self.open.get() < send.current_max_send_streams()
-        })
+        self.served.get() < self.most && !self.is_over() && self.link.look(Connection::can_open)
     }
 
     pub(crate) fn is_over(&self) -> bool {
-        self.send.borrow().is_none()
+        self.is_over.get() || self.link.look(Connection::peer_goes_away)
     }
 }
 
 impl SharedConnection for Shared {
     fn retire(&self) {
         self.served.set(self.most);
-        (self.wake)(self.task.get());
+        self.link.wake_task();
     }
 }
 
-/// Begins HTTP/2 on a connection, and starts its task. `most`: requests that it may serve; `idle`: how long it waits without one.
-///
-/// **Errors**: the connection broke.
-pub(crate) async fn open<R: Runtime>(
+/// Begins HTTP/2 on a connection, and starts its task, which ends when it waits for `idle` without a request. `most`: requests that it may
+/// serve.
+pub(crate) fn open<R: Runtime>(
     connected: Connected<R::Socket>,
     open: OpenConnection,
-    scratch: &Rc<RefCell<Scratch>>,
+    connection: &HttpConnection,
     (most, idle): (u32, Duration),
-    deadline: Moment,
-) -> Result<Rc<Shared>, CloseReason>
+) -> Rc<Shared>
 where
     R::Socket: 'static,
 {
     let Connected { leg, spoken, .. } = connected;
-    let pipe = Rc::new(RefCell::new(Pipe::new(leg, Rc::clone(scratch), &spoken)));
-    let mut builder = client::Builder::new();
-    builder
-        .initial_window_size(STREAM_WINDOW)
-        .initial_connection_window_size(CONNECTION_WINDOW)
-        .max_header_list_size(32_768)
-        .max_send_buffer_size(SEND_BUFFER)
-        .max_concurrent_reset_streams(20)
-        .max_local_error_reset_streams(Some(128))
-        .data_frame_budget(CONNECTION_WINDOW as usize)
-        .enable_push(false);
-    let mut shaking = Box::pin(builder.handshake::<_, Bytes>(SharedPipe::new(&pipe)));
-    let waker = waker::<R>();
-    let (send, connection) = loop {
-        match shaking.as_mut().poll(&mut Context::from_waker(&waker)) {
-            Poll::Ready(Ok(made)) => break made,
-            Poll::Ready(Err(error)) => return Err(at_connect(&error)),
-            Poll::Pending if R::now() >= deadline => {
-                return Err(CloseReason::new(Step::Connect, Side::Backend, Cause::HandshakeDeadline));
-            }
-            Poll::Pending => R::wait(deadline).await,
-        };
-    };
+    let head = HeadLimits { head: MAX_HEAD, ..connection.http.model.head };
+    let link = Http2Link::new::<R>(Settings { role: Role::Client, streams: 0, head }, Side::Backend);
     let shared = Rc::new(Shared {
-        send: RefCell::new(Some(send)),
+        link,
+        is_over: Cell::new(false),
         open: Cell::new(0),
         served: Cell::new(0),
         most,
-        queue: Rc::default(),
-        task: Cell::new(TaskHandle::NONE),
-        wake: R::wake,
     });
-    R::spawn(drive_connection::<R>(Rc::clone(&shared), connection, pipe, open, idle));
-    Ok(shared)
+    let task = BackendTask { shared: Rc::clone(&shared), connection: connection.for_own_requests(), _open: open };
+    R::spawn(task.run::<R>(leg, spoken, idle));
+    shared
 }
-
-fn at_connect(error: &h2::Error) -> CloseReason {
-    CloseReason { step: Step::Connect, ..broken(Side::Backend, error).reason }
-}
-
-type SharedLeg<R> = Rc<RefCell<Pipe<<R as Runtime>::Socket>>>;
 
 /// The task of a connection: frames in and out, until it is not needed any more or breaks.
-async fn drive_connection<R: Runtime>(
+struct BackendTask {
     shared: Rc<Shared>,
-    mut connection: client::Connection<SharedPipe<R::Socket, Box<dyn handfast_tls::session::Session>>, Bytes>,
-    pipe: SharedLeg<R>,
+    connection: HttpConnection,
     _open: OpenConnection,
-    idle: Duration,
-) where
-    R::Socket: 'static,
-{
-    R::carries_bytes();
-    pipe.borrow().leg().socket().adopt();
-    shared.task.set(R::task());
-    let waker = waker::<R>();
-    let mut idle_since = R::now();
-    let is_clean = loop {
-        match Pin::new(&mut connection).poll(&mut Context::from_waker(&waker)) {
-            Poll::Ready(ended) => break ended.is_ok(),
-            Poll::Pending => {}
+}
+
+impl BackendTask {
+    async fn run<R: Runtime>(self, mut leg: Leg<R::Socket>, first: Vec<u8>, idle: Duration)
+    where
+        R::Socket: 'static,
+    {
+        R::carries_bytes();
+        leg.socket().adopt();
+        let link = &self.shared.link;
+        link.adopt::<R>();
+        let began = link.take(&first, &mut HeadText::default(), millis(R::now()), |_, _| {});
+        let ended = match began {
+            Ok(()) => self.drive::<R>(&mut leg, idle).await,
+            Err(reason) => Err(reason),
+        };
+        self.shared.is_over.set(true);
+        let is_clean = ended.is_ok();
+        if let Err(reason) = ended {
+            link.lose(reason);
         }
-        shared.queue.wake();
-        let now = R::now();
-        if shared.open.get() > 0 {
-            idle_since = now;
-        } else if now >= idle_since + idle || shared.served.get() >= shared.most {
-            // Without a handle the connection ends itself.
-            if shared.send.take().is_some() {
+        let mut lent = self.connection.lend();
+        let mut io = lent.io(&self.connection.waker);
+        let is_sent = link.send(&mut leg, &mut io).is_ok();
+        if is_clean && is_sent {
+            let _ = leg.send_close(&mut io.scratch.records, true);
+            leg.socket_mut().finish_at_drop();
+        }
+    }
+
+    /// **Errors**: the connection broke, or its backend ended it.
+    async fn drive<R: Runtime>(&self, leg: &mut Leg<R::Socket>, idle: Duration) -> Result<(), CloseReason> {
+        let Shared { link, open, served, most, .. } = &*self.shared;
+        let mut idle_since = R::now();
+        loop {
+            if self.move_frames::<R>(leg)? {
+                R::yield_now().await;
                 continue;
             }
-            break true;
+            let now = R::now();
+            if open.get() > 0 {
+                idle_since = now;
+            } else if now >= idle_since + idle || served.get() >= *most || self.shared.is_over() {
+                link.with(Connection::end_goodbye);
+                return Ok(());
+            }
+            R::wait((idle_since + idle).max(now + Duration::from_millis(1))).await;
         }
-        R::wait((idle_since + idle).max(now + Duration::from_millis(1))).await;
-    };
-    shared.send.take();
-    drop(connection);
-    if is_clean && let Some(pipe) = Rc::into_inner(pipe) {
-        let mut leg = pipe.into_inner().into_leg();
-        let _ = leg.send_close(&mut handfast_tls::buffer::Buffer::default(), true);
-        leg.socket_mut().finish_at_drop();
     }
+
+    /// Reads what has come, and sends what there is; returns true if more may have come.
+    fn move_frames<R: Runtime>(&self, leg: &mut Leg<R::Socket>) -> Result<bool, CloseReason> {
+        let now = millis(R::turn());
+        let mut lent = self.connection.lend();
+        let mut io = lent.io(&self.connection.waker);
+        let mut reads = 0;
+        while reads < MAX_READS && self.shared.link.read(leg, &mut io, now, |_, _| {})? {
+            reads += 1;
+        }
+        let sent = self.shared.link.send(leg, &mut io);
+        sent.map_err(|broken| CloseReason::broken(Step::Relay, &broken))?;
+        Ok(reads == MAX_READS)
+    }
+}
+
+fn millis(moment: Moment) -> u64 {
+    moment.nanos() / 1_000_000
 }
 
 /// One request on a shared connection.
 pub(crate) struct Http2Backend {
     pub(crate) in_use: InUse,
     shared: Rc<Shared>,
-    /// Until its head is sent.
-    request: Option<Request<()>>,
+    scheme: &'static str,
+    task: TaskHandle,
     is_empty: bool,
-    response: Option<ResponseFuture>,
-    pub(crate) incoming: Received,
-    pub(crate) progress: HeadProgress,
-    content: Option<StreamIn>,
-    outgoing: StreamOut,
-    limits: HeadLimits,
+    /// `None` until its head is sent.
+    stream: Option<Stream>,
+    /// A final head was taken.
+    has_head: bool,
+    /// Why it carries nothing more.
     pub(crate) has_refused: bool,
     /// The request has ended with trailers.
     pub(crate) has_trailers: bool,
     /// Interim responses that have come.
     interim: u32,
     is_reused: bool,
-}
-
-/// Heads that have come, as text.
-#[derive(Debug, Default)]
-pub(crate) struct Received {
-    pub(crate) input: Vec<u8>,
 }
 
 impl fmt::Debug for Http2Backend {
@@ -210,28 +193,23 @@ impl fmt::Debug for Http2Backend {
 }
 
 impl Http2Backend {
-    /// `is_empty`: the request has no content.
-    pub(crate) fn new(
+    /// A request of the present task. `is_empty`: it has no content; `scheme`: that of the connection.
+    pub(crate) fn new<R: Runtime>(
         shared: Rc<Shared>,
         in_use: InUse,
-        request: Request<()>,
+        scheme: &'static str,
         is_empty: bool,
-        limits: HeadLimits,
     ) -> Self {
         shared.open.set(shared.open.get() + 1);
         let is_reused = shared.served.replace(shared.served.get() + 1) > 0;
-        let outgoing = StreamOut::new(&shared.queue);
         Self {
             in_use,
             shared,
-            request: Some(request),
+            scheme,
+            task: R::task(),
             is_empty,
-            response: None,
-            incoming: Received::default(),
-            progress: HeadProgress::default(),
-            content: None,
-            outgoing,
-            limits,
+            stream: None,
+            has_head: false,
             has_refused: false,
             has_trailers: false,
             interim: 0,
@@ -243,112 +221,124 @@ impl Http2Backend {
         self.is_reused
     }
 
-    /// Sends the head, when the connection takes another request.
-    fn send_head(&mut self, io: &Io<'_>) -> Result<(), Fault> {
-        let Some(request) = self.request.take() else { return Ok(()) };
-        let mut send = self.shared.send.borrow().clone().ok_or_else(|| {
-            self.has_refused = true;
-            let reason = CloseReason::new(Step::Relay, Side::Backend, Cause::CLOSED_EARLY);
-            Fault::of(reason)
-        })?;
-        match send.poll_ready(&mut Context::from_waker(io.waker)) {
-            Poll::Pending => self.request = Some(request),
-            Poll::Ready(Err(error)) => return Err(self.failed(&error)),
-            Poll::Ready(Ok(())) => {
-                let (response, stream) =
-                    send.send_request(request, self.is_empty).map_err(|error| self.failed(&error))?;
-                self.response = Some(response);
-                self.begin(stream);
+    /// Sends the head, once.
+    pub(crate) fn put_head(&mut self, text: &[u8], io: &mut Io<'_>) {
+        if self.stream.is_some() {
+            return;
+        }
+        let limits = HeadLimits::UNLIMITED;
+        let fields = &mut io.buffers.fields;
+        let Ok(Some(head)) = parse_request(text, &mut HeadProgress::default(), fields, &limits) else { return };
+        let (scheme, link) = (self.scheme, &self.shared.link);
+        let key = link.with(|connection| connection.open(self.task, &head, scheme, self.is_empty));
+        self.stream = key.map(|key| Stream::new(link, key));
+    }
+
+    /// The fault of a stream that carries nothing more.
+    fn fault(&mut self, end: StreamEnd) -> Fault {
+        self.has_refused = end == StreamEnd::Refused;
+        self.shared.link.fault(end)
+    }
+
+    /// **Errors**: its stream carries nothing more, and no head waits to be taken.
+    pub(crate) fn check(&mut self) -> Result<(), Fault> {
+        let Some(stream) = self.stream.as_ref().filter(|_| !self.has_head && !self.has_received_head()) else {
+            return Ok(());
+        };
+        match stream.link.look(|connection| connection.end(stream.key)) {
+            Some(end) => Err(self.fault(end)),
+            None => Ok(()),
+        }
+    }
+
+    /// Returns true if a head of a response can be taken.
+    pub(crate) fn has_received_head(&self) -> bool {
+        let has = |stream: &Stream| stream.link.look(|connection| connection.has_head(stream.key));
+        self.stream.as_ref().is_some_and(has)
+    }
+
+    /// Takes the next head of a response, and whether its stream ended with it.
+    ///
+    /// **Errors**: there are too many.
+    pub(crate) fn take_head(&mut self) -> Result<Option<(Box<HeadText>, bool)>, Fault> {
+        let Some(stream) = &mut self.stream else { return Ok(None) };
+        let taken = stream.link.with(|connection| connection.take_response_head(stream.key));
+        let Some((head, is_last)) = taken else { return Ok(None) };
+        self.interim += u32::from(head.is_interim());
+        if self.interim > MAX_INTERIM_RESPONSES {
+            return Err(Fault::too_many_interim());
+        }
+        self.has_head = !head.is_interim();
+        if is_last {
+            stream.mark_ended();
+        }
+        Ok(Some((head, is_last)))
+    }
+
+    /// The framing of the stream decides, unless there is no content.
+    pub(crate) fn begin_content(&mut self, framing: Framing) {
+        let Some(stream) = &mut self.stream else { return };
+        match framing {
+            Framing::None => stream.expect_no_content(),
+            Framing::Length(length) => {
+                stream.link.with(|connection| connection.expect_content(stream.key, length));
             }
+            _ => {}
         }
-        Ok(())
-    }
-
-    fn begin(&mut self, stream: SendStream<Bytes>) {
-        self.outgoing.begin(stream);
-        self.outgoing.is_done = self.is_empty;
-    }
-
-    /// A stream that failed before anything was done for it (RFC 9113 §8.7). A backend that leaves without an error serves the requests
-    /// up to the last one that it names; those that fail come after it.
-    fn failed(&mut self, error: &h2::Error) -> Fault {
-        let is_leaving = error.is_go_away() && error.is_remote() && error.reason() == Some(Reason::NO_ERROR);
-        self.has_refused = is_leaving || error.reason() == Some(Reason::REFUSED_STREAM);
-        broken(Side::Backend, error)
-    }
-
-    /// Takes the heads of responses that have come.
-    pub(crate) fn collect_heads(&mut self, io: &Io<'_>) -> Result<(), Fault> {
-        let Some(response) = &mut self.response else { return Ok(()) };
-        let mut context = Context::from_waker(io.waker);
-        // A failure is reported by the final one.
-        while let Poll::Ready(Some(Ok(head))) = response.poll_informational(&mut context) {
-            self.interim += 1;
-            if self.interim > MAX_INTERIM_RESPONSES {
-                return Err(Fault::too_many_interim());
-            }
-            self.incoming.input.extend(h2_heads::response_text(&head, false));
-        }
-        match Pin::new(response).poll(&mut context) {
-            Poll::Pending => Ok(()),
-            Poll::Ready(Err(error)) => Err(self.failed(&error)),
-            Poll::Ready(Ok(head)) => {
-                self.response = None;
-                let (parts, content) = head.into_parts();
-                let content = StreamIn::new(content, None, self.limits, true);
-                let head = http::Response::from_parts(parts, ());
-                self.incoming.input.extend(h2_heads::response_text(&head, !content.has_ended()));
-                self.content = Some(content);
-                Ok(())
-            }
-        }
-    }
-
-    /// The framing of the stream decides, not that of the text, unless there is no content.
-    pub(crate) fn begin_content(&mut self, head: usize, framing: Framing, _: &HeadLimits) {
-        if let (Framing::None, Some(content)) = (framing, &mut self.content) {
-            content.expect_no_content();
-        }
-        self.incoming.input.drain(..head);
-        self.progress = HeadProgress::default();
     }
 
     /// Returns true if its stream is open and no final response was read.
     pub(crate) fn awaits_response(&self) -> bool {
-        self.response.is_some() || !self.incoming.input.is_empty()
+        self.stream.is_some() && !self.has_head
     }
 
     pub(crate) fn is_full(&self) -> bool {
-        self.request.is_some() || self.outgoing.is_full()
+        self.stream.as_ref().is_none_or(Stream::is_full)
+    }
+
+    /// The present task has it from now on.
+    pub(crate) fn adopt<R: Runtime>(&self) {
+        if let Some(stream) = &self.stream {
+            stream.adopt::<R>();
+        }
     }
 }
 
-/// A request that is dropped before its end is reset by the `h2` crate.
 impl Drop for Http2Backend {
     fn drop(&mut self) {
         self.shared.open.set(self.shared.open.get() - 1);
-        (self.shared.wake)(self.shared.task.get());
+        self.shared.link.wake_task();
     }
 }
 
 impl Source for Http2Backend {
     fn pump(&mut self, to: &mut dyn Sink, io: &mut Io<'_>) -> Result<bool, Fault> {
-        self.content.as_mut().map_or(Ok(false), |content| content.pump(READ, to, io))
+        self.stream.as_mut().map_or(Ok(false), |stream| stream.pump(READ, to, io))
     }
 
     fn has_ended(&self) -> bool {
-        self.content.as_ref().is_some_and(StreamIn::has_ended)
+        self.has_head && self.stream.as_ref().is_some_and(Stream::has_ended)
     }
 }
 
 impl Sink for Http2Backend {
-    fn accepts(&mut self, io: &mut Io<'_>) -> Result<bool, Fault> {
-        self.send_head(io)?;
-        Ok(self.request.is_none() && self.outgoing.accepts(io))
+    fn accepts(&mut self, _: &mut Io<'_>) -> Result<bool, Fault> {
+        match &self.stream {
+            Some(stream) => Ok(stream.accepts()),
+            None if self.shared.is_over() => {
+                self.has_refused = true;
+                Err(match self.shared.link.look(Connection::error) {
+                    Some(_) => self.shared.link.fault(StreamEnd::Lost),
+                    None => Fault::of(CloseReason::new(Step::Relay, Side::Backend, Cause::CLOSED_EARLY)),
+                })
+            }
+            // Its settings may allow fewer streams than there are; a change of them wakes all.
+            None => Ok(self.shared.link.with(|connection| connection.can_open_for(self.task))),
+        }
     }
 
     fn room(&self) -> usize {
-        self.outgoing.room()
+        self.stream.as_ref().map_or(READ, Stream::room)
     }
 
     fn put(&mut self, data: &[u8], output: &mut Output<'_>) -> Result<(), Fault> {
@@ -358,15 +348,17 @@ impl Sink for Http2Backend {
 
     fn put_end(&mut self, text: &[u8], trailers: &[Field], _: &mut Output<'_>) -> Result<(), Fault> {
         self.has_trailers = !trailers.is_empty();
-        self.outgoing.put_end(text, trailers);
+        if let Some(stream) = &mut self.stream {
+            stream.put_end(text, trailers);
+        }
         Ok(())
     }
 
     fn flush(&mut self, output: &mut Output<'_>) -> Result<(), Fault> {
-        self.outgoing.flush(Side::Backend, output)
+        self.stream.as_mut().map_or(Ok(()), |stream| stream.flush(output))
     }
 
     fn is_done(&self) -> bool {
-        self.outgoing.is_done
+        self.stream.as_ref().is_some_and(Stream::is_done)
     }
 }

@@ -1,212 +1,191 @@
-//! Content of a stream in HTTP/2, in either direction, for clients and backends.
+//! A stream of HTTP/2: content in either direction, for clients and backends.
 
 use std::rc::Rc;
-use std::task::{Context, Poll};
 
-use bytes::Bytes;
-use h2::{RecvStream, SendStream};
+use handfast_http::http1::Field;
+use handfast_http::http2::frame::ErrorCode;
+use handfast_http::http2::{End, HeadFault, StreamKey, Trailers};
+use handfast_leg::runtime::Runtime;
 use handfast_observe::cause::Cause;
 use handfast_observe::reason::{CloseReason, Side, Step};
-use handfast_http::http1::{Field, HeadLimits};
-use http::HeaderMap;
 
 use crate::requests::head::content::{Io, Output, Sink};
 use crate::requests::head::fault::Fault;
-use crate::requests::head::h2_heads;
-use crate::requests::head::h2_queue::{Queue, QueuedStream};
+use crate::requests::head::h2_link::Http2Link;
 
-/// Content that room is requested for at once.
-const MAX_PIECE_BYTES: usize = 16_384;
-/// DATA frames that are passed on before the response has its turn; each may be a single byte.
-const MAX_PIECES: usize = 256;
-
-/// Content that comes by a stream.
+/// One stream, as its owner has it; dropped, it is reset unless it is over.
 #[derive(Debug)]
-pub(crate) struct StreamIn {
-    stream: RecvStream,
-    ended: bool,
-    pub(crate) bytes: u64,
+pub(crate) struct Stream {
+    pub(crate) link: Rc<Http2Link>,
+    pub(crate) key: StreamKey,
+    /// The message that comes has ended, its trailers included.
+    has_ended: bool,
+    /// Bytes of content that have come, and have gone.
+    pub(crate) received: u64,
+    pub(crate) sent: u64,
+    /// Most bytes that may come.
     limit: Option<u64>,
-    limits: HeadLimits,
-    is_response: bool,
     /// By its head no content follows, whatever the stream brings.
     is_without_content: bool,
+    /// The end was put, and goes with the next flush.
+    end: Option<End>,
 }
 
-impl StreamIn {
+impl Stream {
+    pub(crate) fn new(link: &Rc<Http2Link>, key: StreamKey) -> Self {
+        Self {
+            link: Rc::clone(link),
+            key,
+            has_ended: false,
+            received: 0,
+            sent: 0,
+            limit: None,
+            is_without_content: false,
+            end: None,
+        }
+    }
+
+    /// The present task is woken for it from now on.
+    pub(crate) fn adopt<R: Runtime>(&self) {
+        self.link.with(|connection| connection.set_owner(self.key, R::task()));
+    }
+
     /// Most bytes of its content from here on.
     pub(crate) fn limit(&mut self, limit: Option<u64>) {
         self.limit = limit;
     }
 
-    pub(crate) fn new(stream: RecvStream, limit: Option<u64>, limits: HeadLimits, is_response: bool) -> Self {
-        let ended = stream.is_end_stream();
-        Self { stream, ended, bytes: 0, limit, limits, is_response, is_without_content: false }
-    }
-
-    /// Notes that the message is whole. The length in the head of a 304 is that of a 200 (RFC 9113 §8.1.1), and the `h2` crate resets a stream
-    /// whose DATA differ from it.
+    /// No content follows: the length in the head of a 304 is that of a 200 (RFC 9113 §8.1.1).
     pub(crate) fn expect_no_content(&mut self) {
         self.is_without_content = true;
     }
 
-    pub(crate) fn has_ended(&self) -> bool {
-        self.ended
+    /// The head was the whole message.
+    pub(crate) fn mark_ended(&mut self) {
+        self.has_ended = true;
     }
 
-    /// Moves at most `most` bytes, and the rest of a frame; see [`Source::pump`].
+    pub(crate) fn has_ended(&self) -> bool {
+        self.has_ended
+    }
+
+    /// **Errors**: why the stream carries nothing more.
+    pub(crate) fn check(&self) -> Result<(), Fault> {
+        match self.link.look(|connection| connection.end(self.key)) {
+            Some(end) => Err(self.link.fault(end)),
+            None => Ok(()),
+        }
+    }
+
+    /// Moves content that has come, `to.room()` bytes at most; see [`Source::pump`](crate::requests::head::content::Source::pump).
     pub(crate) fn pump(&mut self, most: usize, to: &mut dyn Sink, io: &mut Io<'_>) -> Result<bool, Fault> {
+        if self.has_ended {
+            return Ok(false);
+        }
         let most = most.min(to.room());
-        let mut context = Context::from_waker(io.waker);
-        let mut taken = 0;
-        let mut moved = false;
-        let mut pieces = 0;
-        while !self.ended && taken < most && pieces < MAX_PIECES {
-            pieces += 1;
-            match self.stream.poll_data(&mut context) {
-                Poll::Pending => break,
-                Poll::Ready(Some(Ok(data))) => {
-                    moved = true;
-                    taken += data.len();
-                    self.bytes += data.len() as u64;
-                    if self.limit.is_some_and(|limit| self.bytes > limit) {
-                        return Err(Fault::new(Step::Relay, Side::Client, Cause::BodyTooLarge, 413));
-                    }
-                    if !data.is_empty() {
-                        to.put(&data, &mut io.output())?;
-                    }
-                    // The sink has it, and accepts no more than a read of this size ahead.
-                    let _ = self.stream.flow_control().release_capacity(data.len());
-                }
-                Poll::Ready(Some(Err(error))) if self.is_without_content && error.is_reset() => {
-                    (moved, self.ended) = (true, true);
+        let content = self.link.with(|connection| connection.take_content(self.key));
+        let piece = &content.as_slice()[..content.as_slice().len().min(most)];
+        let count = piece.len();
+        self.received += count as u64;
+        let is_too_large = self.limit.is_some_and(|limit| self.received > limit);
+        let put = if count == 0 || is_too_large { Ok(()) } else { to.put(piece, &mut io.output()) };
+        self.link.with(|connection| connection.give_back(self.key, content, count));
+        put?;
+        if is_too_large {
+            return Err(Fault::new(Step::Relay, Side::Client, Cause::BodyTooLarge, 413));
+        }
+        if self.link.look(|connection| connection.has_ended(self.key)) {
+            self.has_ended = true;
+            self.pass_end(to, io)?;
+        } else if !self.link.look(|connection| connection.has_content(self.key)) {
+            match self.check() {
+                Err(_) if self.is_without_content => {
+                    self.has_ended = true;
                     to.put_end(&[], &[], &mut io.output())?;
                 }
-                Poll::Ready(Some(Err(error))) => return Err(broken(self.side(), &error)),
-                Poll::Ready(None) => match self.stream.poll_trailers(&mut context) {
-                    Poll::Pending => break,
-                    Poll::Ready(Err(error)) => return Err(broken(self.side(), &error)),
-                    Poll::Ready(Ok(trailers)) => {
-                        (moved, self.ended) = (true, true);
-                        let mut output = io.output();
-                        match trailers {
-                            None => to.put_end(&[], &[], &mut output)?,
-                            Some(trailers) => {
-                                h2_heads::with_trailers(
-                                    &trailers,
-                                    &self.limits,
-                                    self.is_response,
-                                    |text, fields| to.put_end(text, fields, &mut output),
-                                )??;
-                            }
-                        }
-                    }
-                },
+                // What came before it is passed on first.
+                Err(_) if count > 0 => {}
+                checked => checked?,
             }
         }
+        let moved = count > 0 || self.has_ended;
         if moved {
             to.flush(&mut io.output())?;
         }
         Ok(moved)
     }
 
-    fn side(&self) -> Side {
-        if self.is_response { Side::Backend } else { Side::Client }
-    }
-}
-
-/// Returns the fault for a stream that failed.
-pub(crate) fn broken(side: Side, error: &h2::Error) -> Fault {
-    let cause = if error.is_io() {
-        Cause::CLOSED_EARLY
-    } else if error.is_reset() {
-        Cause::StreamReset
-    } else {
-        Cause::Http2
-    };
-    Fault::of(CloseReason::new(Step::Relay, side, cause).because(error.to_string()))
-}
-
-/// Content that goes by a stream.
-#[derive(Debug)]
-pub(crate) struct StreamOut {
-    /// `None` before the head, and where a head was the whole message.
-    pub(crate) stream: Option<SendStream<Bytes>>,
-    /// Content that was put and is not sent.
-    place: QueuedStream,
-    /// The end was put, with this trailer section; and it was sent.
-    end: Option<Option<HeaderMap>>,
-    pub(crate) is_done: bool,
-    pub(crate) bytes: u64,
-}
-
-impl StreamOut {
-    pub(crate) fn new(queue: &Rc<Queue>) -> Self {
-        Self { stream: None, place: QueuedStream::new(queue), end: None, is_done: false, bytes: 0 }
-    }
-
-    pub(crate) fn begin(&mut self, stream: SendStream<Bytes>) {
-        self.stream = Some(stream);
-    }
-
-    pub(crate) fn accepts(&mut self, io: &Io<'_>) -> bool {
-        let Some(stream) = self.stream.as_mut().filter(|_| !self.is_done) else { return true };
-        if self.place.room() == 0 {
-            self.place.wait(io.waker);
-            return false;
-        }
-        stream.reserve_capacity(MAX_PIECE_BYTES);
-        loop {
-            if stream.capacity() > 0 {
-                return true;
-            }
-            // It is ready once for each change, also where the capacity is still zero, and registers the waker only when it is not.
-            match stream.poll_capacity(&mut Context::from_waker(io.waker)) {
-                Poll::Pending => return false,
-                Poll::Ready(Some(Ok(_))) => {}
-                // The next send returns the reason.
-                Poll::Ready(None | Some(Err(_))) => return true,
+    /// Passes the end of the message on, with its trailers.
+    fn pass_end(&self, to: &mut dyn Sink, io: &mut Io<'_>) -> Result<(), Fault> {
+        let trailers = self.link.with(|connection| connection.take_received_trailers(self.key));
+        let Some(mut trailers) = trailers else { return to.put_end(&[], &[], &mut io.output()) };
+        match trailers.trailers() {
+            Ok((text, fields)) => to.put_end(text, fields, &mut io.output()),
+            Err(HeadFault::Refused(error)) => Err(Fault::message(Step::Relay, &error)),
+            Err(HeadFault::Malformed(detail)) => {
+                let reason = CloseReason::new(Step::Relay, self.link.peer(), Cause::Http2);
+                Err(Fault::of(reason.because(detail)))
             }
         }
     }
 
-    /// Returns the share of the queue that a stream without content may take.
-    pub(crate) fn share(&self) -> usize {
-        self.place.share()
+    /// Returns true if more may be put; if not, the task is woken when it may.
+    pub(crate) fn accepts(&self) -> bool {
+        self.link.with(|connection| connection.accepts(self.key))
     }
 
     /// See [`Sink::room`].
     pub(crate) fn room(&self) -> usize {
-        // Content that comes with a head waits until its client takes more.
-        if self.stream.is_none() { self.place.share() } else { self.place.room() }
+        self.link.look(|connection| connection.room(self.key))
     }
 
+    /// Returns true if content waits for the peer.
     pub(crate) fn is_full(&self) -> bool {
-        let is_full = |stream: &SendStream<Bytes>| stream.capacity() == 0 || self.place.room() == 0;
-        self.stream.as_ref().is_some_and(|stream| !self.is_done && is_full(stream))
+        self.link.look(|connection| connection.is_full(self.key))
     }
 
+    /// Returns true if our end of the stream is on its way.
+    pub(crate) fn is_done(&self) -> bool {
+        self.end.is_none() && self.link.look(|connection| connection.is_done(self.key))
+    }
+
+    /// See [`Sink::put_end`].
     pub(crate) fn put_end(&mut self, text: &[u8], trailers: &[Field]) {
-        let trailers = if trailers.is_empty() { None } else { h2_heads::fields(text, trailers, |_| true) };
-        self.end = Some(trailers);
+        self.end = Some(if trailers.is_empty() {
+            End::Plain
+        } else {
+            End::Trailers(Box::new(Trailers { text: text.to_vec(), fields: trailers.to_vec() }))
+        });
     }
 
-    pub(crate) fn flush(&mut self, side: Side, output: &mut Output<'_>) -> Result<(), Fault> {
-        let Some(stream) = &mut self.stream else { return Ok(()) };
-        let failed = |error: h2::Error| broken(side, &error);
-        // A trailer section that was sent leaves `Some(None)` behind.
-        let is_last = matches!(self.end, Some(None)) && !self.is_done;
-        if !output.out.is_empty() || is_last {
-            let data = self.place.count(output.out);
-            output.out.clear();
-            self.bytes += data.len() as u64;
-            stream.send_data(data, is_last).map_err(failed)?;
-            self.is_done |= is_last;
+    /// Sends what was put.
+    pub(crate) fn flush(&mut self, output: &mut Output<'_>) -> Result<(), Fault> {
+        let end = self.end.take();
+        if output.out.is_empty() && end.is_none() {
+            return Ok(());
         }
-        if let Some(trailers) = self.end.as_mut().and_then(Option::take) {
-            stream.send_trailers(trailers).map_err(failed)?;
-            self.is_done = true;
-        }
-        Ok(())
+        self.sent += output.out.len() as u64;
+        let sent = self.link.with(|connection| connection.send(self.key, output.out, end));
+        output.out.clear();
+        sent.map_err(|end| self.link.fault(end))
+    }
+
+    /// Resets the stream, unless it is over.
+    pub(crate) fn reset(&self, code: ErrorCode) {
+        self.link.with(|connection| connection.reset(self.key, code));
     }
 }
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        // RFC 9113 §8.1: a response is whole without the rest of its request.
+        let code = match (self.link.peer(), self.is_done()) {
+            (Side::Client, true) => ErrorCode::NO_ERROR,
+            (Side::Client, false) => ErrorCode::INTERNAL_ERROR,
+            _ => ErrorCode::CANCEL,
+        };
+        self.link.with(|connection| connection.release(self.key, code));
+        self.link.wake_task();
+    }
+}
+

@@ -30,7 +30,6 @@ use crate::requests::backend::h2_backend::{self, Http2Backend};
 use crate::requests::decide::connection::HttpConnection;
 use crate::requests::decide::request::Request;
 use crate::requests::head::fault::Fault;
-use crate::requests::head::h2_heads;
 use crate::worker::services::Chosen;
 
 /// A backend for a request.
@@ -257,29 +256,24 @@ impl Search<'_> {
             let backend = Backend::Http1(Box::new(Http1Backend::new(connected, in_use, request.framing)));
             return Ok(Upstream { backend, identity, given, is_tied: false, found });
         }
-        let backend = self.open_http2::<R>(connected, in_use, time.deadline, (&identity, request)).await?;
+        let backend = self.open_http2::<R>(connected, in_use, &identity, request);
         Ok(Upstream { backend, identity, given: 0, is_tied: false, found: R::now() })
     }
 
     /// A request on a new connection that others will share.
-    async fn open_http2<R: Runtime>(
+    fn open_http2<R: Runtime>(
         &self,
         connected: Connected<R::Socket>,
         in_use: InUse,
-        deadline: Moment,
-        (identity, request): (&Identity, &mut Request),
-    ) -> Result<Backend<R::Socket>, AttemptError> {
+        identity: &Identity,
+        request: &Request,
+    ) -> Backend<R::Socket> {
         let endpoint = &identity.endpoint;
         let open = in_use.into_idle().expect("it is new, so nothing shares it");
         let (_, requests) = self.connection.http.pool_bounds();
         let bounds = (requests, self.connection.http.model.pool.idle);
         let thread = &self.connection.thread;
-        let shared = h2_backend::open::<R>(connected, open, &thread.scratch, bounds, deadline).await;
-        let shared = shared.map_err(|reason| {
-            request.record.backend_failures.add(&endpoint.name, reason.cause);
-            Attempt::without_trial(endpoint).failed(&reason, policy(self.connection));
-            AttemptError::Attempt(reason)
-        })?;
+        let shared = h2_backend::open::<R>(connected, open, self.connection, bounds);
         if self.connection.pools() && thread.uses(identity, &self.connection.service) {
             thread.pool.share(identity, Rc::clone(&shared) as Rc<dyn SharedConnection>);
         }
@@ -307,7 +301,7 @@ impl Search<'_> {
             let found =
                 thread.pool.find_shared(identity, h2_backend::Shared::is_over, h2_backend::Shared::has_room);
             let Some(shared) = found else { return Ok(None) };
-            let backend = self.http2::<R>(shared, InUse::shared(&identity.endpoint), request)?;
+            let backend = self.http2::<R>(shared, InUse::shared(&identity.endpoint), request);
             return Ok(Some(ReusableConnection::Http2(backend)));
         }
         let scratch = &mut thread.scratch.borrow_mut();
@@ -325,17 +319,10 @@ impl Search<'_> {
         shared: Rc<h2_backend::Shared>,
         in_use: InUse,
         request: &Request,
-    ) -> Result<Backend<R::Socket>, AttemptError> {
-        let limits = self.connection.http.model.head;
+    ) -> Backend<R::Socket> {
         // That of the connection to the backend: servers compare both.
         let scheme = if self.connection.service.dialler(self.chosen).is_some() { "https" } else { "http" };
-        let head = h2_heads::request_of_text(&request.head, &limits, scheme);
-        let head = head.ok_or_else(|| {
-            let fault = Fault::new(Step::Connect, Side::Client, Cause::HttpRequest, 400);
-            AttemptError::Request(fault.because("its target, host or a field cannot be written in HTTP/2"))
-        })?;
-        let backend = Http2Backend::new(shared, in_use, head, request.is_empty(), limits);
-        Ok(Backend::Http2(Box::new(backend)))
+        Backend::Http2(Box::new(Http2Backend::new::<R>(shared, in_use, scheme, request.is_empty())))
     }
 
     async fn dial<R: Runtime>(
