@@ -47,6 +47,12 @@ pub use response::{ResponseHead, parse_response};
 pub use scan::is_token;
 pub use write::{HeadEnd, end_head, push_field, write_fields, write_request_line, write_status_line};
 
+pub(crate) use field::{is_never_trailer, trim};
+pub(crate) use framing::{Facts, number};
+pub(crate) use owned::Span;
+pub(crate) use scan::{is_blank, is_lower_token, is_text, next_control, target_end};
+pub(crate) use write::digits;
+
 /// The two versions that are spoken here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Version {

@@ -18,6 +18,7 @@ pub mod frame;
 mod guard;
 pub mod head;
 pub mod hpack;
+mod name;
 pub mod priority;
 mod streams;
 

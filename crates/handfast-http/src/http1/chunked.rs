@@ -7,7 +7,7 @@
 
 use super::body::Piece;
 use super::error::{HeadError, Rule};
-use super::field::{Field, Kind};
+use super::field::{Field, Kind, is_never_trailer};
 use super::framing::Facts;
 use super::head::{HeadLimits, HeadProgress, run};
 use super::lines::Stop;
@@ -24,19 +24,6 @@ const EXTENSIONS_LIMIT: u32 = 16_384;
 pub const CHUNK_HEAD_LIMIT: usize = 18;
 /// The end of a chunked body without trailers.
 pub const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
-
-/// Fields that decide about rights or how content is read; a server that merges trailers into the head would take them from there
-/// (RFC 9110 §6.5.1). A request with one is refused; of a response they are dropped. Names that frame, route or belong to a connection are known by their [`Kind`](super::Kind).
-const NEVER_TRAILERS: [&[u8]; 8] = [
-    b"authorization",
-    b"cookie",
-    b"set-cookie",
-    b"content-encoding",
-    b"content-type",
-    b"content-range",
-    b"cache-control",
-    b"trailer",
-];
 
 /// Position of the next byte in the grammar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -209,10 +196,7 @@ impl ChunkedReader {
         let mut facts = Facts { is_trailer: true, is_response: self.is_response, ..Facts::default() };
         let length = run(text, &mut self.progress, &self.limits, self.is_response, |lines| {
             lines.fields(trailers, &mut facts)?;
-            let is_forbidden = |field: &&mut Field| {
-                NEVER_TRAILERS.iter().any(|name| field.name(text).eq_ignore_ascii_case(name))
-            };
-            for field in trailers.iter_mut().filter(is_forbidden) {
+            for field in trailers.iter_mut().filter(|field| is_never_trailer(field.name(text))) {
                 if !facts.is_response {
                     return Err(Stop::Final(Rule::Trailer, field.name_start as usize));
                 }

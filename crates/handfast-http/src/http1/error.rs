@@ -55,9 +55,11 @@ rules! {
     TooManyFields = "too-many-fields", 431, "there are more fields than the limit";
     FieldName = "field-name", 400, "a field line does not start with a name and a colon";
     FieldValue = "field-value", 400, "a field value has a control byte";
+    FieldBlank = "field-blank", 400, "a field value in HTTP/2 begins or ends with a blank";
     Folded = "folded", 400, "a field line starts with a blank (obsolete line folding)";
     Underscore = "underscore", 400, "a field name has an underscore";
     ConnectionOptions = "connection-options", 400, "Connection lists more than 32 field names";
+    Protocol = "protocol", 400, ":protocol is not a token";
     // Host.
     HostMissing = "host-missing", 400, "there is no Host field";
     HostRepeated = "host-repeated", 400, "there is more than one Host field";
@@ -93,7 +95,7 @@ pub struct HeadError {
 }
 
 impl HeadError {
-    pub(super) fn new(rule: Rule, is_response: bool, text: &[u8], at: usize) -> Self {
+    pub(crate) fn new(rule: Rule, is_response: bool, text: &[u8], at: usize) -> Self {
         // Some bytes before the wrong one show what it belongs to.
         let from = at.saturating_sub(EXCERPT / 2).min(text.len());
         let shown = &text[from..text.len().min(from + EXCERPT)];

@@ -4,6 +4,19 @@
 
 use super::scan::{is_blank, is_text};
 
+/// Fields that decide about rights or how content is read; a server that merges trailers into the head would take them from there
+/// (RFC 9110 §6.5.1). A request with one is refused; of a response they are dropped.
+const NEVER_TRAILERS: [&[u8]; 8] = [
+    b"authorization",
+    b"cookie",
+    b"set-cookie",
+    b"content-encoding",
+    b"content-type",
+    b"content-range",
+    b"cache-control",
+    b"trailer",
+];
+
 /// Meaning of a field's name for the proxy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -72,16 +85,25 @@ impl Kind {
 /// One field line: positions in the bytes that were parsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Field {
-    pub(super) name_start: u32,
-    pub(super) name_end: u32,
-    pub(super) value_start: u32,
-    pub(super) value_end: u32,
-    pub(super) kind: Kind,
+    pub(crate) name_start: u32,
+    pub(crate) name_end: u32,
+    pub(crate) value_start: u32,
+    pub(crate) value_end: u32,
+    pub(crate) kind: Kind,
     /// Exactly one space behind the colon and none behind the value: the line can be copied as it is.
-    pub(super) is_plain: bool,
+    pub(crate) is_plain: bool,
 }
 
 impl Field {
+    /// A line that is written as `name: value` and CRLF from this position on.
+    pub(crate) const fn plain(start: usize, name_length: usize, value_length: usize, kind: Kind) -> Self {
+        let name_start = start as u32;
+        let name_end = name_start + name_length as u32;
+        let value_start = name_end + 2;
+        let value_end = value_start + value_length as u32;
+        Self { name_start, name_end, value_start, value_end, kind, is_plain: true }
+    }
+
     /// Its name, as it was written. `text` must be the bytes that were parsed.
     pub fn name<'a>(&self, text: &'a [u8]) -> &'a [u8] {
         &text[self.name_start as usize..self.name_end as usize]
@@ -98,13 +120,18 @@ impl Field {
     }
 }
 
+/// Returns true if a trailer section must not have this name. Names that frame, route or belong to a connection are known by their [`Kind`].
+pub(crate) fn is_never_trailer(name: &[u8]) -> bool {
+    NEVER_TRAILERS.iter().any(|known| name.eq_ignore_ascii_case(known))
+}
+
 /// The elements of a list value, without blanks around them; empty ones are left out.
 pub fn tokens(value: &[u8]) -> impl Iterator<Item = &[u8]> {
     value.split(|byte| *byte == b',').map(trim).filter(|token| !token.is_empty())
 }
 
 /// Without spaces and tabs at both ends.
-fn trim(mut text: &[u8]) -> &[u8] {
+pub(crate) fn trim(mut text: &[u8]) -> &[u8] {
     while let [first, rest @ ..] = text
         && is_blank(*first)
     {

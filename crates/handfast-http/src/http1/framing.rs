@@ -6,7 +6,6 @@ use super::error::Rule;
 use super::field::{Field, Kind, tokens};
 use super::head::{HeadLimits, Underscores};
 use super::host::Host;
-use super::lines::Stop;
 use super::scan::is_text;
 
 /// End of a message's body.
@@ -36,7 +35,7 @@ impl Framing {
 
 /// Value of `Transfer-Encoding`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Coding {
+pub(crate) enum Coding {
     #[default]
     None,
     Chunked,
@@ -45,56 +44,55 @@ pub(super) enum Coding {
 
 /// Facts from the fields of one head.
 #[derive(Default)]
-pub(super) struct Facts<'a> {
-    pub(super) is_response: bool,
-    pub(super) is_trailer: bool,
-    pub(super) is_old: bool,
-    pub(super) host: Option<Host<'a>>,
-    pub(super) length: Option<u64>,
-    pub(super) coding: Coding,
+pub(crate) struct Facts<'a> {
+    pub(crate) is_response: bool,
+    pub(crate) is_trailer: bool,
+    pub(crate) is_old: bool,
+    pub(crate) host: Option<Host<'a>>,
+    pub(crate) length: Option<u64>,
+    pub(crate) coding: Coding,
     /// Position of the field that an error about framing refers to.
-    pub(super) framing_at: usize,
-    pub(super) announces_close: bool,
-    pub(super) announces_keep_alive: bool,
-    pub(super) announces_upgrade: bool,
-    pub(super) has_nominations: bool,
-    pub(super) expects_continue: bool,
-    pub(super) accepts_trailers: bool,
-    pub(super) upgrade: Option<&'a [u8]>,
-    pub(super) has_upgrade: bool,
+    pub(crate) framing_at: usize,
+    pub(crate) announces_close: bool,
+    pub(crate) announces_keep_alive: bool,
+    pub(crate) announces_upgrade: bool,
+    pub(crate) has_nominations: bool,
+    pub(crate) expects_continue: bool,
+    pub(crate) accepts_trailers: bool,
+    pub(crate) upgrade: Option<&'a [u8]>,
+    pub(crate) has_upgrade: bool,
 }
 
 impl<'a> Facts<'a> {
     /// Takes in a field that means something to the proxy.
-    pub(super) fn note(
+    pub(crate) fn note(
         &mut self,
         field: &mut Field,
         text: &'a [u8],
         limits: &HeadLimits,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), Rule> {
         let value = field.value(text);
         let at = field.name_start as usize;
-        let broken = |rule| Err(Stop::Broken(rule, at));
         match field.kind {
             // In a response they mean nothing to a program behind a CGI interface.
             Kind::Underscore if self.is_response => field.kind = Kind::Other,
             Kind::Underscore => match limits.underscores {
                 Underscores::Drop => {}
-                Underscores::Refuse => return broken(Rule::Underscore),
+                Underscores::Refuse => return Err(Rule::Underscore),
                 Underscores::Forward => field.kind = Kind::Other,
             },
             _ if self.is_trailer && self.is_response => field.kind = Kind::Nominated,
-            _ if self.is_trailer => return broken(Rule::Trailer),
+            _ if self.is_trailer => return Err(Rule::Trailer),
             Kind::Host if !self.is_response => match Host::parse(value) {
-                _ if self.host.is_some() => return broken(Rule::HostRepeated),
-                None => return broken(Rule::HostSyntax),
+                _ if self.host.is_some() => return Err(Rule::HostRepeated),
+                None => return Err(Rule::HostSyntax),
                 host => self.host = host,
             },
             Kind::ContentLength => {
                 self.framing_at = at;
                 match number(value) {
-                    _ if self.length.is_some() => return broken(Rule::LengthRepeated),
-                    None => return broken(Rule::LengthSyntax),
+                    _ if self.length.is_some() => return Err(Rule::LengthRepeated),
+                    None => return Err(Rule::LengthSyntax),
                     length => self.length = length,
                 }
             }
@@ -143,12 +141,12 @@ impl<'a> Facts<'a> {
     }
 
     /// Returns true if the sender keeps the connection open after this message.
-    pub(super) fn keeps_open(&self) -> bool {
+    pub(crate) fn keeps_open(&self) -> bool {
         !self.announces_close && (!self.is_old || self.announces_keep_alive)
     }
 
     /// The protocols to change to, if both fields request it. `h2c` is never forwarded: its requests would bypass all rules.
-    pub(super) fn upgrade(&self) -> Option<&'a [u8]> {
+    pub(crate) fn upgrade(&self) -> Option<&'a [u8]> {
         let is_h2c = |token: &[u8]| is_text(token, b"h2c");
         self.upgrade.filter(|list| {
             self.announces_upgrade && !self.is_old && !list.is_empty() && !tokens(list).any(is_h2c)
@@ -157,7 +155,7 @@ impl<'a> Facts<'a> {
 }
 
 /// A length of 1 to 19 digits, all of which fit.
-fn number(text: &[u8]) -> Option<u64> {
+pub(crate) fn number(text: &[u8]) -> Option<u64> {
     if !(1..=19).contains(&text.len()) {
         return None;
     }

@@ -153,7 +153,7 @@ impl<'a> Lines<'a> {
             if kind != Kind::Other
                 && let Some(field) = fields.last_mut()
             {
-                facts.note(field, text, &self.limits)?;
+                facts.note(field, text, &self.limits).map_err(|rule| Stop::Broken(rule, name_start))?;
             }
             self.line = next_line;
         }

@@ -12,9 +12,9 @@ use super::request::{Method, RequestHead, Target, parse_request};
 
 /// Positions in the text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Span {
-    start: u32,
-    end: u32,
+pub(crate) struct Span {
+    pub(crate) start: u32,
+    pub(crate) end: u32,
 }
 
 impl Span {
@@ -25,7 +25,7 @@ impl Span {
         Some(Self { start: u32::try_from(start).ok()?, end: u32::try_from(end).ok()? })
     }
 
-    fn get(self, text: &[u8]) -> &[u8] {
+    pub(crate) fn get(self, text: &[u8]) -> &[u8] {
         text.get(self.start as usize..self.end as usize).unwrap_or_default()
     }
 }

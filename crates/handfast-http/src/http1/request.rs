@@ -24,7 +24,7 @@ impl<'a> Method<'a> {
     pub const HEAD: Self = Self(b"HEAD");
     /// `OPTIONS`: may be about the server itself.
     pub const OPTIONS: Self = Self(b"OPTIONS");
-    const CONNECT: Self = Self(b"CONNECT");
+    pub(crate) const CONNECT: Self = Self(b"CONNECT");
     const DELETE: Self = Self(b"DELETE");
 
     /// A method that was kept or comes from another protocol, if it is a token.
@@ -33,7 +33,7 @@ impl<'a> Method<'a> {
     }
 
     /// The method of a head that was accepted.
-    pub(super) const fn of_accepted(text: &'a [u8]) -> Self {
+    pub(crate) const fn of_accepted(text: &'a [u8]) -> Self {
         Self(text)
     }
 

@@ -31,7 +31,7 @@ pub struct ResponseHead<'a> {
     pub keeps_open: bool,
     /// The protocol that the backend changes to; only with status 101.
     pub upgrade: Option<&'a [u8]>,
-    is_chunked: bool,
+    pub(crate) is_chunked: bool,
 }
 
 impl<'a> ResponseHead<'a> {

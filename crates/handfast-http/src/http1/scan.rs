@@ -6,6 +6,8 @@
 pub(super) const TOKEN: u8 = 1;
 /// A byte of a host name.
 pub(super) const HOST: u8 = 2;
+/// A byte of a token without capital letters: names of fields in HTTP/2.
+const LOWER: u8 = 4;
 
 static CLASSES: [u8; 256] = {
     let mut classes = [0; 256];
@@ -16,6 +18,9 @@ static CLASSES: [u8; 256] = {
             b'"' | b'(' | b')' | b',' | b'/' | b':'..=b'@' | b'[' | b'\\' | b']' | b'{' | b'}'
         );
         let mut class = if is_delimiter { 0 } else { TOKEN };
+        if !is_delimiter && !byte.is_ascii_uppercase() {
+            class |= LOWER;
+        }
         if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~') {
             class |= HOST;
         }
@@ -35,14 +40,19 @@ pub fn is_token(text: &[u8]) -> bool {
     !text.is_empty() && text.iter().all(|byte| class(*byte) & TOKEN != 0)
 }
 
+/// Returns true if this is a token without capital letters.
+pub(crate) fn is_lower_token(text: &[u8]) -> bool {
+    !text.is_empty() && text.iter().all(|byte| class(*byte) & LOWER != 0)
+}
+
 /// Returns true if a text is this one, which has no capital letters. Only for text without control bytes: CR would match
 /// `-`.
-pub(super) fn is_text(text: &[u8], lower: &[u8]) -> bool {
+pub(crate) fn is_text(text: &[u8], lower: &[u8]) -> bool {
     text.len() == lower.len() && text.iter().zip(lower).all(|(byte, lower)| byte | 0x20 == *lower)
 }
 
 /// Returns true if this is a space or a tab.
-pub(super) const fn is_blank(byte: u8) -> bool {
+pub(crate) const fn is_blank(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t')
 }
 
@@ -68,7 +78,7 @@ fn find(text: &[u8], from: usize, words: impl Fn(u64) -> u64, byte: impl Fn(u8) 
 
 /// Returns the position of the next control byte; the tab is one too.
 #[inline(always)]
-pub(super) fn next_control(text: &[u8], from: usize) -> Option<usize> {
+pub(crate) fn next_control(text: &[u8], from: usize) -> Option<usize> {
     // One more than 0x7F is 0 in seven bits, so that one comparison finds both kinds.
     let words = |word: u64| !(((((word & LOW) + ONES) | HIGH) - ONES * 0x21) | word) & HIGH;
     // Long values, such as cookies, by blocks that are compared in one vector register.
@@ -84,7 +94,7 @@ pub(super) fn next_control(text: &[u8], from: usize) -> Option<usize> {
 
 /// Returns the position of the next byte that no request target has: not visible ASCII, or `#`.
 #[inline(always)]
-pub(super) fn target_end(text: &[u8], from: usize) -> Option<usize> {
+pub(crate) fn target_end(text: &[u8], from: usize) -> Option<usize> {
     let words = |word: u64| {
         let is_visible = (((word & LOW) + ONES) | HIGH) - ONES * 0x22;
         let is_not_hash = ((word & LOW) ^ (ONES * b'#' as u64)) + LOW;

@@ -157,15 +157,19 @@ fn push_line(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
     out.extend_from_slice(b"\r\n");
 }
 
-fn push_number(out: &mut Vec<u8>, mut number: u64) {
-    let mut digits = [0; 20];
-    let mut start = digits.len();
+fn push_number(out: &mut Vec<u8>, number: u64) {
+    out.extend_from_slice(digits(number, &mut [0; 20]));
+}
+
+/// Returns the decimal digits of a number.
+pub(crate) fn digits(mut number: u64, buffer: &mut [u8; 20]) -> &[u8] {
+    let mut start = buffer.len();
     loop {
         start -= 1;
-        digits[start] = b'0' + (number % 10) as u8;
+        buffer[start] = b'0' + (number % 10) as u8;
         number /= 10;
         if number == 0 {
-            return out.extend_from_slice(&digits[start..]);
+            return &buffer[start..];
         }
     }
 }
