@@ -4,6 +4,9 @@
 //! test controls. The choice is made at compile time and costs nothing.
 
 use std::fmt::Debug;
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::task::{Wake, Waker};
 
 use handfast_net::address::Address;
 use handfast_net::clock::Moment;
@@ -36,11 +39,23 @@ pub trait Runtime: 'static {
     /// Starts another task of the thread, with the priority of what relays bytes.
     fn spawn(task: impl Future<Output = ()> + 'static);
 
+    /// The same, polled for the first time in the present turn of the event loop, behind all tasks that are ready.
+    fn spawn_late(task: impl Future<Output = ()> + 'static);
+
     /// The present task, for [`Runtime::wake`].
     fn task() -> TaskHandle;
 
     /// Ends the present or next [`Runtime::wait`] of `task`, from any thread; a task that has ended is not woken.
     fn wake(task: TaskHandle);
+
+    /// Returns a waker of the present task, for libraries that wake by one; it wakes no other task when this one has ended. **Cost**: an
+    /// allocation, unless the runtime has wakers of its own.
+    fn waker() -> Waker
+    where
+        Self: Sized,
+    {
+        Waker::from(Arc::new(WakesTask::<Self> { task: Self::task(), runtime: PhantomData }))
+    }
 
     /// The same for a task of this thread, in the present turn of the event loop and behind all tasks that are ready.
     fn wake_late(task: TaskHandle);
@@ -57,6 +72,19 @@ pub trait Runtime: 'static {
     /// **Errors**: the fault, where it is known at once.
     fn dial(address: &Address, source: SourceAddress<'_>, sends_first: bool)
     -> Result<Self::Dialling, Fault>;
+}
+
+/// Wakes a task of a runtime.
+struct WakesTask<R> {
+    task: TaskHandle,
+    /// Without a runtime's own value: a waker is shared between threads.
+    runtime: PhantomData<fn() -> R>,
+}
+
+impl<R: Runtime> Wake for WakesTask<R> {
+    fn wake(self: Arc<Self>) {
+        R::wake(self.task);
+    }
 }
 
 /// An attempt to connect; see [`dial::Dialling`].
@@ -102,6 +130,14 @@ impl Runtime for Engine {
 
     fn spawn(task: impl Future<Output = ()> + 'static) {
         engine::spawn(Priority::Flow, task);
+    }
+
+    fn spawn_late(task: impl Future<Output = ()> + 'static) {
+        engine::spawn_late(task);
+    }
+
+    fn waker() -> Waker {
+        engine::current().waker()
     }
 
     fn task() -> TaskHandle {

@@ -4,8 +4,8 @@
 //! protocol was changed. A request has a life in the words of a connection: hello (its head) → route → connect (a pooled connection or a
 //! new one) → relay → close.
 //!
-//! **One form.** Every head is HTTP/1 text that the strict parser of `handfast-wire` has accepted, also where HTTP/2 carries it: it is
-//! written as text first (`head/h2_heads.rs`). So routing, forwarding and the rules about framing exist once.
+//! **One form.** Every head is text in the form of HTTP/1 with the index of its fields, by the strict parser of `handfast-http` or by its decoder of
+//! HTTP/2. So routing, forwarding and the rules about framing exist once.
 //!
 //! **Folders are layers**: one uses only those below it in this table, which `tests/tidy/layers.rs` checks.
 //!
@@ -17,7 +17,7 @@
 //! | `backend/` | the backend's side of an exchange, in each version |
 //! | `client/` | the client's side of an exchange, in each version; a client that discards responses |
 //! | `decide/` | route, access rules, limits, the head for the backend, the plan for the cache, responses of the proxy's own |
-//! | `head/` | heads of HTTP/2 as text, content, trailers, reasons of failures and refusals |
+//! | `head/` | connections and streams of HTTP/2, content, trailers, reasons of failures and refusals |
 
 mod backend;
 mod cached;
@@ -32,5 +32,4 @@ mod testing;
 pub(crate) use backend::h1_backend::Tunnel;
 pub(crate) use decide::connection::{HttpConnection, Totals, client_address};
 pub(crate) use decide::forward::new_id;
-pub(crate) use head::task::waker;
 pub(crate) use serve::session::{Served, serve};

@@ -57,8 +57,9 @@ pub const MAX_CONTROL: usize = 65_536;
 pub(super) const MAX_FRAME: u32 = 16_384;
 /// Frames of one header block behind its first one.
 const MAX_CONTINUATIONS: u8 = 8;
-/// Interim responses and other heads of one stream that were not taken.
-const MAX_HEADS: usize = 16;
+/// Heads of one stream that were not taken, interim ones for the most part, and their bytes.
+const MAX_HEADS: usize = 96;
+const MAX_HEAD_BYTES: usize = 262_144;
 /// Streams that we reset last: frames for them are on their way.
 const RECENT_RESETS: usize = 16;
 const MAX_WINDOW: i64 = 0x7FFF_FFFF;

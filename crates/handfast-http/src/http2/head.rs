@@ -113,6 +113,11 @@ impl HeadText {
         self.pseudo.status.is_some_and(|status| status.get(&self.text).first() == Some(&b'1'))
     }
 
+    /// Returns the number of bytes that it keeps, its fields included.
+    pub fn bytes(&self) -> usize {
+        self.text.capacity() + self.fields.capacity() * size_of::<Field>() + self.cookie.capacity()
+    }
+
     /// Returns the priority that a request asks for (RFC 9218 §5).
     pub fn priority(&self) -> Priority {
         let mut fields = self.fields.iter();

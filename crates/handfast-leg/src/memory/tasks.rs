@@ -321,6 +321,10 @@ impl Runtime for InMemory {
         spawn(task);
     }
 
+    fn spawn_late(task: impl Future<Output = ()> + 'static) {
+        spawn(task);
+    }
+
     fn task() -> TaskHandle {
         world(|world| TaskHandle::from_bits(world.present))
     }

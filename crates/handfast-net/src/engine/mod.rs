@@ -172,9 +172,15 @@ pub fn stop() {
 pub fn spawn(priority: Priority, future: impl Future<Output = ()> + 'static) {
     // Boxed here: a closure that has it would be one more copy.
     let task = Box::pin(future);
-    engine(|engine| {
-        engine.tasks.borrow_mut().insert(priority, task);
-    });
+    engine(|engine| engine.tasks.borrow_mut().insert(priority, task));
+}
+
+/// Starts a task that carries bytes; it is polled for the first time in the present turn, behind all tasks that are ready.
+///
+/// **Cost**: as [`spawn`].
+pub fn spawn_late(future: impl Future<Output = ()> + 'static) {
+    let task = Box::pin(future);
+    engine(|engine| engine.tasks.borrow_mut().insert_late(task));
 }
 
 /// The clock as it stood when this turn began. Deadlines are reckoned from it; measurements take [`Moment::now`].

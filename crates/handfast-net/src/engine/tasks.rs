@@ -55,8 +55,19 @@ pub(crate) struct Tasks {
 }
 
 impl Tasks {
-    /// Adds a task, which is ready; returns its place.
-    pub(crate) fn insert(&mut self, priority: Priority, future: TaskFuture) -> u32 {
+    /// Adds a task, which is ready.
+    pub(crate) fn insert(&mut self, priority: Priority, future: TaskFuture) {
+        let index = self.place(priority, future);
+        self.wake(index);
+    }
+
+    /// Adds a task that carries bytes, and is polled behind all that are ready, in the same turn.
+    pub(crate) fn insert_late(&mut self, future: TaskFuture) {
+        let index = self.place(Priority::Flow, future);
+        self.wake_late(index, self.generation);
+    }
+
+    fn place(&mut self, priority: Priority, future: TaskFuture) -> u32 {
         self.generation = (self.generation + 1) % GENERATIONS;
         let task = Task {
             future: Some(future),
@@ -66,7 +77,7 @@ impl Tasks {
             priority,
             queued: false,
         };
-        let index = match self.free.pop() {
+        match self.free.pop() {
             Some(index) => {
                 self.slots[index as usize] = Some(task);
                 index
@@ -76,9 +87,7 @@ impl Tasks {
                 let index = u32::try_from(self.slots.len() - 1).ok().filter(|index| *index < MAX_TASKS);
                 index.expect("fewer tasks on a thread than 2^26: of connections, they would take 300 GiB")
             }
-        };
-        self.wake(index);
-        index
+        }
     }
 
     pub(crate) fn len(&self) -> usize {

@@ -110,6 +110,5 @@ fn of_all_requests<R: Runtime>(connection: &mut Connection<R>, requests: &Reques
         accepted: connection.accepted,
         tied: Rc::default(),
         totals: Rc::new(Totals::of(&connection.account.open)),
-        waker: crate::requests::waker::<R>(),
     }
 }

@@ -86,14 +86,19 @@ impl<S: Socket + Debug + 'static> Backend<S> {
         }
     }
 
+    /// **Errors**: its stream of HTTP/2 carries nothing more, or has brought too many heads.
+    pub(crate) fn check(&mut self) -> Result<(), Fault> {
+        match self {
+            Self::Http1(_) => Ok(()),
+            Self::Http2(backend) => backend.check(),
+        }
+    }
+
     /// Reads more of a response's head, at most `most` bytes; returns true if anything came.
     pub(crate) fn read_head(&mut self, most: usize, io: &mut Io<'_>) -> Result<bool, Fault> {
         match self {
             Self::Http1(backend) => backend.incoming.read_head(&mut backend.leg, most, io),
-            Self::Http2(backend) => {
-                backend.check()?;
-                Ok(backend.has_received_head())
-            }
+            Self::Http2(backend) => Ok(backend.has_received_head()),
         }
     }
 
@@ -165,7 +170,7 @@ impl<S: Socket + Debug + 'static> Backend<S> {
         }
     }
 
-    /// Returns true if [`Backend::read_head`] will report why the backend takes no more, or its response: its stream was reset.
+    /// Returns true if [`Backend::check`] will report why the backend takes no more, or its response: its stream was reset.
     pub(crate) fn reports_reason(&self) -> bool {
         match self {
             Self::Http1(_) => false,

@@ -25,7 +25,6 @@ use crate::requests::decide::connection::HttpConnection;
 use crate::requests::decide::own_response::OwnResponse;
 use crate::requests::decide::request::Request;
 use crate::requests::decide::rules::ResponseFields;
-use crate::requests::head::task::waker;
 use crate::requests::relay::forward_request::forward;
 use crate::requests::relay::own_request;
 use crate::requests::relay::send_answer::{Ended, answer_with};
@@ -238,7 +237,7 @@ impl Cached<'_> {
         let status =
             CacheStatus { forwarded: Some(why), detail: detail.map(str::to_owned), ..CacheStatus::default() };
         report_cache_status(request, &status);
-        let mut fetch = Fetch::new(client, self.order(None), None, false);
+        let mut fetch = Fetch::new::<R>(client, self.order(None), None, false);
         forward::<R>(self.connection, &mut fetch, request, self.chosen).await
     }
 
@@ -257,7 +256,7 @@ impl Cached<'_> {
         let status = CacheStatus { forwarded: Some(why), ..CacheStatus::default() };
         report_cache_status(request, &status);
         self.prepare_fetch(request, stale.as_ref());
-        let mut fetch = Fetch::new(&mut *client, self.order(stale), Some(filler), false);
+        let mut fetch = Fetch::new::<R>(&mut *client, self.order(stale), Some(filler), false);
         let ended = forward::<R>(self.connection, &mut fetch, request, self.chosen).await;
         let Fetch { outcome: came, filler, order, .. } = fetch;
         let (hit, status) = match came {
@@ -303,15 +302,14 @@ impl Cached<'_> {
     ) where
         R::Socket: 'static,
     {
-        let mut connection = self.connection.for_own_requests();
+        let connection = self.connection.for_own_requests();
         let head = std::mem::take(&mut request.head);
         let mut own = request.own_with_head(head, &connection);
         own.slot = request.slot.take();
         own.record.status = request.record.status;
         R::spawn(async move {
-            connection.waker = waker::<R>();
             let mut discarding = DiscardingClient::new(Vec::new(), true);
-            let mut fetch = Fetch::rest(&mut discarding, order, filler, hit);
+            let mut fetch = Fetch::rest::<R>(&mut discarding, order, filler, hit);
             let mut exchange = Exchange::resume::<R>(&connection, &mut own, rest, R::now());
             match exchange.relay::<R>(&mut fetch).await {
                 Ok(()) => drop(exchange.finish::<R>(&mut fetch)),
@@ -328,14 +326,13 @@ impl Cached<'_> {
         let Plan { key, .. } = &self.plan;
         // Another request does it already, or nothing is written any more.
         let Begin::Fill(filler) = self.cache.begin(key, &self.original.head(), true) else { return };
-        let mut connection = self.connection.for_own_requests();
+        let connection = self.connection.for_own_requests();
         let head = conditional(&self.original, &stale.conditions());
         let mut own = request.own_with_head(head, &connection);
         let order = self.order(Some(stale));
         R::spawn(async move {
-            connection.waker = waker::<R>();
             let mut discarding = DiscardingClient::new(Vec::new(), true);
-            let mut fetch = Fetch::new(&mut discarding, order, Some(filler), true);
+            let mut fetch = Fetch::new::<R>(&mut discarding, order, Some(filler), true);
             let _ = own_request::send::<R>(&connection, &mut own, &mut fetch).await;
         });
     }

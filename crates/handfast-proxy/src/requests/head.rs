@@ -7,6 +7,5 @@ pub(crate) mod h2_link;
 pub(crate) mod h2_stream;
 pub(crate) mod refusal;
 pub(crate) mod sender;
-pub(crate) mod task;
 pub(crate) mod trailers;
 pub(crate) mod websocket;

@@ -194,7 +194,7 @@ impl<'a, S: Socket + std::fmt::Debug + 'static> Exchange<'a, S> {
             {
                 let mut began = Moment::NEVER;
                 let mut lent = self.connection.lend();
-                let mut io = lent.io(&self.connection.waker);
+                let mut io = lent.io();
                 while rounds < MAX_ROUNDS {
                     match self.turn(client, &mut io, R::turn())? {
                         RoundProgress::Moved => rounds += 1,
@@ -302,6 +302,7 @@ impl<'a, S: Socket + std::fmt::Debug + 'static> Exchange<'a, S> {
         io: &mut Io<'_>,
         now: Moment,
     ) -> Result<bool, Fault> {
+        self.backend.check()?;
         if !client.accepts(io)? || !self.backend.read_head(client.room(), io)? {
             return Ok(false);
         }
@@ -509,7 +510,7 @@ impl<'a, S: Socket + std::fmt::Debug + 'static> Exchange<'a, S> {
             };
         }
         let mut lent = connection.lend();
-        let Io { scratch, buffers, .. } = lent.io(&connection.waker);
+        let Io { scratch, buffers, .. } = lent.io();
         let stays = self.backend_stays && client.has_ended() && connection.pools() && !self.is_stream_tunnel;
         let is_pooled = stays && connection.thread.uses(&identity, &connection.service);
         match backend.into_http1(buffers) {

@@ -4,7 +4,6 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::task::Waker;
 use std::time::{Duration, SystemTime};
 
 use handfast_config::model::AccessLog;
@@ -109,7 +108,6 @@ impl Fixture {
             accepted: Moment::now(),
             tied: Rc::default(),
             totals: Rc::default(),
-            waker: Waker::noop().clone(),
         };
         Some(Self { connection, registry, log, folder })
     }

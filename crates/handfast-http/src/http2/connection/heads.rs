@@ -4,7 +4,7 @@ use super::super::frame::{ErrorCode, FrameHead, block_fragment, flag, kind};
 use super::super::guard::Deed;
 use super::super::head::{HeadText, Part};
 use super::super::streams::StreamKey;
-use super::{Connection, ConnectionError, Goodbye, MAX_CONTINUATIONS, MAX_HEADS, NewStream, Role};
+use super::{Connection, ConnectionError, Goodbye, MAX_CONTINUATIONS, MAX_HEAD_BYTES, MAX_HEADS, NewStream, Role};
 
 /// A header block of which more must come.
 #[derive(Debug, Default)]
@@ -176,7 +176,8 @@ impl<T: Copy> Connection<T> {
             return self.break_stream(key, ErrorCode::PROTOCOL_ERROR, detail, now);
         }
         let Some(slot) = self.streams.get_mut(key) else { return Ok(()) };
-        if slot.heads.len() >= MAX_HEADS {
+        let kept: usize = slot.heads.iter().map(|(head, _)| head.bytes()).sum();
+        if slot.heads.len() >= MAX_HEADS || kept > MAX_HEAD_BYTES {
             let detail = "too many interim responses that are not taken";
             return self.break_stream(key, ErrorCode::ENHANCE_YOUR_CALM, detail, now);
         }

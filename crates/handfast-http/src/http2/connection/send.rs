@@ -239,9 +239,9 @@ impl<T: Copy> Connection<T> {
         self.streams.get(key).map_or(Some(StreamEnd::Lost), |slot| slot.end)
     }
 
-    /// Returns true if a head of a response was not taken.
-    pub fn has_head(&self, key: StreamKey) -> bool {
-        self.streams.get(key).is_some_and(|slot| !slot.heads.is_empty())
+    /// Returns the number of heads of responses that were not taken.
+    pub fn heads(&self, key: StreamKey) -> usize {
+        self.streams.get(key).map_or(0, |slot| slot.heads.len())
     }
 
     /// Takes the next head of a response that has come, and whether its stream ended with it.

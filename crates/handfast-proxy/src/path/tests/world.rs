@@ -141,6 +141,10 @@ impl Runtime for Simulated {
         unreachable!("there is one task");
     }
 
+    fn spawn_late(_: impl Future<Output = ()> + 'static) {
+        unreachable!("there is one task");
+    }
+
     /// There is one task.
     fn task() -> TaskHandle {
         TaskHandle::NONE

@@ -119,7 +119,7 @@ impl BackendTask {
             link.lose(reason);
         }
         let mut lent = self.connection.lend();
-        let mut io = lent.io(&self.connection.waker);
+        let mut io = lent.io();
         let is_sent = link.send(&mut leg, &mut io).is_ok();
         if is_clean && is_sent {
             let _ = leg.send_close(&mut io.scratch.records, true);
@@ -151,7 +151,7 @@ impl BackendTask {
     fn move_frames<R: Runtime>(&self, leg: &mut Leg<R::Socket>) -> Result<bool, CloseReason> {
         let now = millis(R::turn());
         let mut lent = self.connection.lend();
-        let mut io = lent.io(&self.connection.waker);
+        let mut io = lent.io();
         let mut reads = 0;
         while reads < MAX_READS && self.shared.link.read(leg, &mut io, now, |_, _| {})? {
             reads += 1;
@@ -240,20 +240,25 @@ impl Http2Backend {
         self.shared.link.fault(end)
     }
 
-    /// **Errors**: its stream carries nothing more, and no head waits to be taken.
+    /// HTTP/2 has no flow control for heads, so they are counted also where the client takes nothing.
+    ///
+    /// **Errors**: its stream carries nothing more, and no head waits to be taken; or there are too many heads.
     pub(crate) fn check(&mut self) -> Result<(), Fault> {
-        let Some(stream) = self.stream.as_ref().filter(|_| !self.has_head && !self.has_received_head()) else {
-            return Ok(());
-        };
+        let Some(stream) = self.stream.as_ref().filter(|_| !self.has_head) else { return Ok(()) };
+        let heads = stream.link.look(|connection| connection.heads(stream.key));
+        if self.interim as usize + heads > MAX_INTERIM_RESPONSES as usize + 1 {
+            return Err(Fault::too_many_interim());
+        }
         match stream.link.look(|connection| connection.end(stream.key)) {
-            Some(end) => Err(self.fault(end)),
-            None => Ok(()),
+            // A head that is whole is passed on first, if its client takes it.
+            Some(end) if heads == 0 || end != StreamEnd::Lost => Err(self.fault(end)),
+            _ => Ok(()),
         }
     }
 
     /// Returns true if a head of a response can be taken.
     pub(crate) fn has_received_head(&self) -> bool {
-        let has = |stream: &Stream| stream.link.look(|connection| connection.has_head(stream.key));
+        let has = |stream: &Stream| stream.link.look(|connection| connection.heads(stream.key) > 0);
         self.stream.as_ref().is_some_and(has)
     }
 

@@ -4,9 +4,11 @@
 //! which the client is served as all others are. So no client that reads slowly delays another one.
 
 use std::sync::Arc;
+use std::task::Waker;
 
 use handfast_cache::{Filler, Hit, Key, OriginFailure, Policy, Times, is_error};
 use handfast_leg::READ;
+use handfast_leg::runtime::Runtime;
 use handfast_observe::cause::Cause;
 use handfast_observe::reason::{CloseReason, Side, Step};
 use handfast_http::http1::{Field, Framing, Method, OwnedRequest, ResponseHead};
@@ -64,19 +66,27 @@ pub(super) struct Fetch<'c, C> {
     /// Content that waits for the disk.
     pending: Vec<u8>,
     has_end: bool,
+    /// Wakes the task that carries it.
+    waker: Waker,
 }
 
 impl<'c, C: Client> Fetch<'c, C> {
     /// `is_behind`: no client waits for its content.
-    pub(super) fn new(client: &'c mut C, order: Order, filler: Option<Filler>, is_behind: bool) -> Self {
+    pub(super) fn new<R: Runtime>(
+        client: &'c mut C,
+        order: Order,
+        filler: Option<Filler>,
+        is_behind: bool,
+    ) -> Self {
         let has_range = !is_behind && order.original.head().values("range").next().is_some();
         let (outcome, pending) = (FetchOutcome::Nothing, Vec::new());
-        Self { client, order, filler, outcome, is_behind, has_range, pending, has_end: false }
+        let waker = R::waker();
+        Self { client, order, filler, outcome, is_behind, has_range, pending, has_end: false, waker }
     }
 
     /// Takes the rest of a response whose head was taken.
-    pub(super) fn rest(client: &'c mut C, order: Order, filler: Filler, hit: Hit) -> Self {
-        Self { outcome: FetchOutcome::Stored(hit), ..Self::new(client, order, Some(filler), true) }
+    pub(super) fn rest<R: Runtime>(client: &'c mut C, order: Order, filler: Filler, hit: Hit) -> Self {
+        Self { outcome: FetchOutcome::Stored(hit), ..Self::new::<R>(client, order, Some(filler), true) }
     }
 
     fn is_passed(&self) -> bool {
@@ -137,10 +147,10 @@ impl<'c, C: Client> Fetch<'c, C> {
     /// Gives waiting content to the cache; returns true if none waits any more.
     ///
     /// **Errors**: it is neither stored nor read.
-    fn put_pending(&mut self, io: &Io<'_>) -> Result<bool, Fault> {
+    fn put_pending(&mut self) -> Result<bool, Fault> {
         let Some(filler) = &mut self.filler else { return Ok(true) };
         if !self.pending.is_empty() {
-            if filler.poll_put(&self.pending, io.waker).is_pending() {
+            if filler.poll_put(&self.pending, &self.waker).is_pending() {
                 return Ok(false);
             }
             self.pending.clear();
@@ -170,7 +180,7 @@ impl<C: Client> Source for Fetch<'_, C> {
 
 impl<C: Client> Sink for Fetch<'_, C> {
     fn accepts(&mut self, io: &mut Io<'_>) -> Result<bool, Fault> {
-        if self.is_passed() { self.client.accepts(io) } else { self.put_pending(io) }
+        if self.is_passed() { self.client.accepts(io) } else { self.put_pending() }
     }
 
     fn room(&self) -> usize {

@@ -81,8 +81,9 @@ pub(super) async fn until_ready<R: Runtime, T>(
     mut poll: impl FnMut(&Waker) -> Poll<T>,
 ) -> Result<Option<T>, CloseReason> {
     let deadline = R::now().deadline(request.limits().answer);
+    let waker = R::waker();
     loop {
-        if let Poll::Ready(ready) = poll(&connection.waker) {
+        if let Poll::Ready(ready) = poll(&waker) {
             return Ok(Some(ready));
         }
         client.before_wait()?;
@@ -120,11 +121,12 @@ impl Sending<'_> {
     async fn run<R: Runtime>(&mut self, client: &mut impl Client) -> Result<(), CloseReason> {
         let mut progress = R::turn();
         let mut window = (progress, 0);
+        let waker = R::waker();
         loop {
             let turn = {
                 let mut lent = self.connection.lend();
-                let mut io = lent.io(&self.connection.waker);
-                self.turn(client, &mut io, R::turn())?
+                let mut io = lent.io();
+                self.turn(client, &mut io, (&waker, R::turn()))?
             };
             match turn {
                 SendProgress::Done => return Ok(()),
@@ -148,7 +150,7 @@ impl Sending<'_> {
         &mut self,
         client: &mut impl Client,
         io: &mut Io<'_>,
-        now: Moment,
+        (waker, now): (&Waker, Moment),
     ) -> Result<SendProgress, CloseReason> {
         let of_client = |fault: Fault| fault.reason;
         let mut rounds = 0;
@@ -169,7 +171,6 @@ impl Sending<'_> {
                 client.accepts(io).map_err(of_client)?;
                 break;
             }
-            let waker = io.waker;
             match self.reader.poll_piece(MAX_PIECE_BYTES.min(client.room()), waker, |piece| {
                 client.put(piece, &mut io.output())
             }) {

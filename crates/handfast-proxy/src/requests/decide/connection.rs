@@ -4,7 +4,6 @@ use std::cell::{Cell, RefCell, RefMut};
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::task::Waker;
 use std::time::Duration;
 
 use handfast_net::clock::Moment;
@@ -55,8 +54,6 @@ pub(crate) struct HttpConnection {
     /// A backend's connection that only this client may use: it has authenticated there by NTLM or Negotiate, which is about the connection.
     pub(crate) tied: Rc<RefCell<Option<TiedConnection>>>,
     pub(crate) totals: Rc<Totals>,
-    /// Wakes the present task, for libraries that wake by it.
-    pub(crate) waker: Waker,
 }
 
 /// A client's address as its backends receive it.
@@ -101,8 +98,8 @@ pub(crate) struct Lent<'a> {
 }
 
 impl Lent<'_> {
-    pub(crate) fn io<'a>(&'a mut self, waker: &'a Waker) -> Io<'a> {
-        Io { scratch: &mut self.scratch, buffers: &mut self.buffers, waker }
+    pub(crate) fn io(&mut self) -> Io<'_> {
+        Io { scratch: &mut self.scratch, buffers: &mut self.buffers }
     }
 }
 

@@ -3,8 +3,6 @@
 //! In: legs and streams. Out: content moved piece by piece, never a whole body. A [`Source`] reads only when its [`Sink`] accepts more, so
 //! each direction keeps at most one read (64 KiB).
 
-use std::task::Waker;
-
 use handfast_leg::{Leg, READ, Socket};
 use handfast_observe::cause::Cause;
 use handfast_observe::reason::{CloseReason, Side, Step};
@@ -20,11 +18,10 @@ use crate::worker::context::HttpBuffers;
 /// Content of this size is sent from where it is, without a copy behind what else goes out.
 const MIN_DIRECT_BYTES: usize = 4096;
 
-/// Context of the steps of an exchange: the thread's buffers, lent between two waits, and the waker of the task.
+/// Context of the steps of an exchange: the thread's buffers, lent between two waits.
 pub(crate) struct Io<'a> {
     pub(crate) scratch: &'a mut Scratch,
     pub(crate) buffers: &'a mut HttpBuffers,
-    pub(crate) waker: &'a Waker,
 }
 
 /// Bytes to send next, and room to encrypt them.

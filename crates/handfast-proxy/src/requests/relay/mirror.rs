@@ -12,7 +12,6 @@ use crate::requests::client::discarding::DiscardingClient;
 use crate::requests::decide::connection::HttpConnection;
 use crate::requests::decide::request::Request;
 use crate::requests::head::copy::Copy;
-use crate::requests::head::task::waker;
 use crate::requests::relay::own_request;
 
 /// Copies that one thread has under way. A mirror that answers slowly must not fill the memory.
@@ -30,13 +29,12 @@ where
     }
     let Copy { mirror, content, .. } = copy;
     let under_way = Rc::clone(&mirror.under_way);
-    let mut connection = connection.towards(&mirror.servers);
+    let connection = connection.towards(&mirror.servers);
     let mut own = Request::own(request.head.clone(), &connection, &connection.http.fallback);
     own.framing = request.framing;
     own.is_head = request.is_head;
     own.is_idempotent = request.is_idempotent;
     R::spawn(async move {
-        connection.waker = waker::<R>();
         let mut discarding = DiscardingClient::new(content, own.is_empty());
         let ended = own_request::send::<R>(&connection, &mut own, &mut discarding).await;
         let end = if ended.is_ok() { CopyEnd::Answered } else { CopyEnd::Failed };

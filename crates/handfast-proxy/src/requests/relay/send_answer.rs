@@ -56,7 +56,7 @@ pub(crate) async fn send_answer<R: Runtime>(
     loop {
         {
             let mut lent = connection.lend();
-            let mut io = lent.io(&connection.waker);
+            let mut io = lent.io();
             if client.accepts(&mut io)? && !is_put {
                 is_put = true;
                 client.put_answer(answer, request, close, &mut io.output());

@@ -178,7 +178,7 @@ impl Search<'_> {
         let overloaded = |cause| Fault::new(Step::Connect, Side::Backend, cause, 503);
         let names = full.iter().map(|endpoint| Rc::clone(&endpoint.name));
         let slots = &self.connection.service.slots;
-        let ticket = slots.wait(names, (limit.requests, limit.queue), self.connection.waker.clone());
+        let ticket = slots.wait(names, (limit.requests, limit.queue), R::waker());
         let ticket = ticket.ok_or_else(|| overloaded(Cause::QueueFull))?;
         let deadline = R::now().deadline(limit.wait);
         loop {

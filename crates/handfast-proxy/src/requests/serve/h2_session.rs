@@ -26,7 +26,6 @@ use crate::requests::decide::request::{Refused, Request, note_refused};
 use crate::requests::head::content::{Discard, Sink, Source};
 use crate::requests::head::fault::{Fault, at_rest};
 use crate::requests::head::h2_link::Http2Link;
-use crate::requests::head::task::waker;
 use crate::requests::head::websocket;
 use crate::requests::relay::Outcome;
 use crate::requests::serve::serve_request;
@@ -52,6 +51,7 @@ where
     let http = &connection.http.model;
     let settings = Settings { role: Role::Server, streams: http.streams, head: http.head };
     let link = Http2Link::new::<R>(settings, Side::Client);
+    let connection = &Rc::new(connection.clone());
     let session = Session { connection, link: &link, is_reused: Cell::new(false) };
     let reason = session.run::<R>(&mut leg, first).await;
     let is_at_rest = link.look(|h2| h2.open_streams() == 0);
@@ -62,7 +62,7 @@ where
     link.lose(reason.clone());
     if matches!(reason.cause, Cause::HttpClosed | Cause::Finished | Cause::Http2) {
         let mut lent = connection.lend();
-        let mut io = lent.io(&connection.waker);
+        let mut io = lent.io();
         // Each stream has a separate end, so this is none of theirs; a failure now has no meaning.
         let _ = link.send(&mut leg, &mut io);
         let _ = leg.send_close(&mut io.scratch.records, false);
@@ -72,7 +72,7 @@ where
 
 /// A connection, as its task sees it.
 struct Session<'a> {
-    connection: &'a HttpConnection,
+    connection: &'a Rc<HttpConnection>,
     link: &'a Rc<Http2Link>,
     /// True after the first request.
     is_reused: Cell<bool>,
@@ -142,7 +142,7 @@ impl Session<'_> {
     {
         let now = millis(R::turn());
         let mut lent = self.connection.lend();
-        let mut io = lent.io(&self.connection.waker);
+        let mut io = lent.io();
         let mut reads = 0;
         while reads < MAX_READS && self.link.read(leg, &mut io, now, |new, head| self.accept::<R>(new, head))? {
             reads += 1;
@@ -211,10 +211,8 @@ impl Session<'_> {
         if let Ok(request) = &request {
             client.limit(request.body_limit);
         }
-        let mut connection = self.connection.clone();
-        R::spawn(async move {
-            R::carries_bytes();
-            connection.waker = waker::<R>();
+        let connection = Rc::clone(self.connection);
+        R::spawn_late(async move {
             client.adopt::<R>();
             serve_stream::<R>(&connection, client, request).await;
         });
@@ -291,7 +289,7 @@ async fn drain<R: Runtime>(connection: &HttpConnection, client: &mut Http2Client
     while client.is_done() && !client.has_ended() {
         if dropped.bytes < DRAIN_BYTES {
             let mut lent = connection.lend();
-            match client.pump(&mut dropped, &mut lent.io(&connection.waker)) {
+            match client.pump(&mut dropped, &mut lent.io()) {
                 Ok(true) => continue,
                 Ok(false) => {}
                 Err(_) => return,

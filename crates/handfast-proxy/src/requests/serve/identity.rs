@@ -106,7 +106,7 @@ async fn password<R: Runtime>(
     if passwords.borrow().has(&digest, R::turn()) {
         return Ok(name);
     }
-    let given = basic.verifier.give(&basic.users, (&name, &password), digest, connection.waker.clone());
+    let given = basic.verifier.give(&basic.users, (&name, &password), digest, R::waker());
     let Some(pending) = given else { return Err(busy("the queue of passwords is full")) };
     let deadline = R::turn().deadline(connection.service.limits.handshake);
     loop {

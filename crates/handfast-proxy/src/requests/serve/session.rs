@@ -70,7 +70,7 @@ async fn detect_http2<R: Runtime>(connection: &HttpConnection, client: &mut Http
     loop {
         {
             let mut lent = connection.lend();
-            let read = client.incoming.read_head(&mut client.leg, READ, &mut lent.io(&connection.waker));
+            let read = client.incoming.read_head(&mut client.leg, READ, &mut lent.io());
             let input = &client.incoming.input;
             let is_possible = input.iter().zip(PREFACE).all(|(one, other)| one == other);
             // The reader of requests reports errors and timeouts.
@@ -146,7 +146,7 @@ async fn next<R: Runtime>(
     loop {
         let has_more = {
             let mut lent = connection.lend();
-            let mut io = lent.io(&connection.waker);
+            let mut io = lent.io();
             match client.read_request(connection, &mut io, R::turn()) {
                 Ok(HeadRead::Whole(request)) => return Ok(request),
                 Ok(HeadRead::Part) => !client.leg.has_ended(),

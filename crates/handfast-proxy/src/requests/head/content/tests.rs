@@ -42,7 +42,7 @@ impl Bench {
 
     fn split(&mut self) -> (&mut Leg<Memory>, Io<'_>) {
         let Self { leg, scratch, buffers, .. } = self;
-        (leg, Io { scratch, buffers, waker: Waker::noop() })
+        (leg, Io { scratch, buffers })
     }
 
     /// Pumps until nothing moves, or the message has ended: what follows is none of it.
@@ -210,7 +210,7 @@ fn what_came_before_a_cut_is_sent() {
         let mut leg: Leg<Memory, Toy> = Leg::plain(LegSide::Backend, socket);
         leg.secure(Toy::new(1));
         link.borrow_mut().to_leg.extend([record(kind::DATA, 1, b"ab"), record(cut, 1, b"")].concat());
-        let mut io = Io { scratch: &mut scratch, buffers: &mut buffers, waker: Waker::noop() };
+        let mut io = Io { scratch: &mut scratch, buffers: &mut buffers };
         let mut taken = CollectingSink::default();
         begin(Framing::Length(3), true).pump(&mut leg, &mut taken, &mut io).expect_err("it was cut off");
         assert_eq!((taken.sent, taken.end), (2, None), "{cut}");
