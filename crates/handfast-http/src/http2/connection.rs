@@ -26,6 +26,8 @@ mod heads;
 mod outbox;
 mod receive;
 mod send;
+#[cfg(test)]
+mod tests;
 
 use super::frame::{self, ErrorCode, FrameHead, PREFACE, setting};
 use super::guard::{Deed, Guard, Verdict};

@@ -1,5 +1,5 @@
-//! HTTP/2: a request that is malformed (RFC 9113 §8.1.1) reaches no backend. What it ends is in this table: its stream, or the connection with
-//! all its streams where the h2 library decides that before the proxy sees the request.
+//! HTTP/2: a request that is malformed (RFC 9113 §8.1.1) reaches no backend. What it ends is in this table: its
+//! stream alone.
 
 use super::support::http2::*;
 use super::support::*;
@@ -10,7 +10,6 @@ enum Ends {
     /// The proxy answers with this status.
     Answered(&'static [u8; 3]),
     Stream,
-    Connection,
 }
 
 fn with(fields: &[(&[u8], &[u8])]) -> Vec<u8> {
@@ -29,17 +28,17 @@ fn changed(name: &str, value: &[u8]) -> Vec<u8> {
 }
 
 fn table() -> Vec<(&'static str, Vec<u8>, Ends)> {
-    use Ends::{Answered, Connection, Stream};
+    use Ends::{Answered, Stream};
     vec![
-        ("upper-case name", with(&[(b"X-A", b"1")]), Connection),
-        ("blank in a name", with(&[(b"x a", b"1")]), Connection),
-        ("colon in a name", with(&[(b"x:a", b"1")]), Connection),
-        ("empty name", with(&[(b"", b"1")]), Connection),
-        ("CR in a value", with(&[(b"x-a", b"1\r2")]), Connection),
-        ("LF in a value", with(&[(b"x-a", b"1\n2")]), Connection),
-        ("NUL in a value", with(&[(b"x-a", b"1\x002")]), Connection),
+        ("upper-case name", with(&[(b"X-A", b"1")]), Stream),
+        ("blank in a name", with(&[(b"x a", b"1")]), Stream),
+        ("colon in a name", with(&[(b"x:a", b"1")]), Stream),
+        ("empty name", with(&[(b"", b"1")]), Stream),
+        ("CR in a value", with(&[(b"x-a", b"1\r2")]), Stream),
+        ("LF in a value", with(&[(b"x-a", b"1\n2")]), Stream),
+        ("NUL in a value", with(&[(b"x-a", b"1\x002")]), Stream),
         ("blank around a value", with(&[(b"x-a", b" 1 ")]), Answered(b"400")),
-        ("method with a blank", changed(":method", b"GE T"), Connection),
+        ("method with a blank", changed(":method", b"GE T"), Stream),
         ("no method", changed(":method", b""), Stream),
         ("two methods", [field(b":method", b"GET"), get("/malformed")].concat(), Stream),
         ("path with a control byte", changed(":path", b"/a\x7fb"), Stream),
@@ -50,7 +49,7 @@ fn table() -> Vec<(&'static str, Vec<u8>, Ends)> {
         ("no scheme", changed(":scheme", b""), Stream),
         ("authority with a blank", changed(":authority", b"local host"), Stream),
         ("pseudo-field behind others", [field(b"x-a", b"1"), get("/malformed")].concat(), Stream),
-        ("unknown pseudo-field", with(&[(b":unknown", b"1")]), Connection),
+        ("unknown pseudo-field", with(&[(b":unknown", b"1")]), Stream),
         ("status in a request", with(&[(b":status", b"200")]), Stream),
         ("connection", with(&[(b"connection", b"close")]), Stream),
         ("transfer-encoding", with(&[(b"transfer-encoding", b"chunked")]), Stream),
@@ -93,7 +92,7 @@ fn and_ends_what_the_table_says() {
             (Seen::Answered(payload), Ends::Answered(status)) => {
                 payload[0] == 0x8c || payload.windows(3).any(|window| window == status)
             }
-            (Seen::Stream, Ends::Stream) | (Seen::Connection, Ends::Connection) => true,
+            (Seen::Stream, Ends::Stream) => true,
             _ => false,
         };
         if !as_expected {

@@ -144,6 +144,8 @@ impl Http2Link {
         now: u64,
         mut opened: impl FnMut(NewStream, &mut HeadText),
     ) -> Result<(), CloseReason> {
+        // What answers it is sent by the next call of `send`.
+        self.is_notified.set(true);
         let mut at = 0;
         loop {
             match self.with(|connection| connection.receive(input, &mut at, head, now)) {
