@@ -4,16 +4,8 @@ use std::time::SystemTime;
 
 use handfast_cache::{is_condition, unix_ms};
 use handfast_http::http1::{
-    Field, HeadEnd, HeadLimits, HeadProgress, OwnedRequest, ResponseHead, Underscores, end_head,
+    Field, HeadEnd, HeadLimits, HeadProgress, OwnedRequest, ResponseHead, end_head,
     parse_response, push_field, write_fields, write_request_line,
-};
-
-/// Limits for text that this proxy wrote itself: none.
-const ANY: HeadLimits = HeadLimits {
-    head: usize::MAX,
-    start_line: usize::MAX,
-    fields: usize::MAX,
-    underscores: Underscores::Forward,
 };
 
 /// Fields of a head for which there is room at once.
@@ -29,7 +21,7 @@ pub(super) fn now_ms() -> u64 {
 /// **Cost**: one pass over it, and room for its fields.
 pub(super) fn with_response<T>(text: &[u8], read: impl FnOnce(&ResponseHead<'_>) -> T) -> Option<T> {
     let mut fields = Vec::with_capacity(INITIAL_FIELDS);
-    let head = parse_response(text, &mut HeadProgress::default(), &mut fields, &ANY);
+    let head = parse_response(text, &mut HeadProgress::default(), &mut fields, &HeadLimits::UNLIMITED);
     Some(read(&head.ok()??))
 }
 

@@ -1,11 +1,12 @@
 //! A client that speaks HTTP/1: its requests, and the responses to it.
 
 use handfast_config::model::HalfClose;
-use handfast_leg::{Leg, READ, Socket};
+use handfast_leg::{Broken, Leg, READ, Socket};
 use handfast_net::clock::Moment;
 use handfast_observe::cause::Cause;
 use handfast_observe::reason::{CloseReason, Side, Step};
 use handfast_observe::request_record::HttpVersion;
+use handfast_tls::buffer::Buffer;
 use handfast_http::http1::{
     Field, Framing, HeadEnd, HeadProgress, ResponseHead, Version, end_head, parse_request, push_field,
     write_fields, write_status_line,
@@ -41,14 +42,34 @@ pub(crate) struct Http1Client<S> {
     /// Time of the first byte of the present head; NEVER between two requests.
     pub(crate) head_began: Moment,
     half_close: HalfClose,
+    /// Responses that go with the next one, whose request has come already.
+    held: Vec<u8>,
 }
+
+/// Bytes of responses that wait for the next one.
+const MAX_HELD: usize = 16_384;
 
 impl<S: Socket> Http1Client<S> {
     /// `first`: what came with the handshake.
     pub(crate) fn new(leg: Leg<S>, first: Vec<u8>, half_close: HalfClose) -> Self {
         let (incoming, outgoing) = (Incoming::new(first), Outgoing::new(Framing::None));
         let progress = HeadProgress::default();
-        Self { leg, incoming, outgoing, progress, head_began: Moment::NEVER, half_close }
+        Self { leg, incoming, outgoing, progress, head_began: Moment::NEVER, half_close, held: Vec::new() }
+    }
+
+    /// Sends the responses that were held, before anything is waited for.
+    pub(crate) fn send_held(&mut self) -> Result<(), Broken> {
+        if self.held.is_empty() {
+            return Ok(());
+        }
+        let held = std::mem::take(&mut self.held);
+        self.leg.write(&held, &mut Buffer::default())
+    }
+
+    /// Returns true if this response can go with the next one: several requests came at once, and the next one is not waited for.
+    fn holds(&self, count: usize) -> bool {
+        let is_whole = self.outgoing.has_ended() && self.incoming.has_ended();
+        is_whole && !self.incoming.input.is_empty() && self.held.len() + count <= MAX_HELD
     }
 
     /// **Errors**: it has ended its direction, and waits for nothing any more.
@@ -147,6 +168,10 @@ impl<S: Socket> Sink for Http1Client<S> {
     }
 
     fn flush(&mut self, output: &mut Output<'_>) -> Result<(), Fault> {
+        if self.holds(output.out.len()) {
+            self.held.append(output.out);
+            return Ok(());
+        }
         flush(&mut self.leg, output)
     }
 
@@ -157,6 +182,7 @@ impl<S: Socket> Sink for Http1Client<S> {
 
 impl<S: Socket> Cancellation for Http1Client<S> {
     fn before_wait(&mut self) -> Result<(), CloseReason> {
+        self.send_held().map_err(|broken| CloseReason::broken(Step::Relay, &broken))?;
         waiting_client::watch(&mut self.leg)
     }
 
@@ -178,6 +204,7 @@ impl<S: Socket> Client for Http1Client<S> {
         if head.is_interim() && request.version == Version::Http10 {
             return;
         }
+        output.out.append(&mut self.held);
         write_status_line(output.out, head);
         match request.response_fields.as_deref().filter(|_| !head.is_interim()) {
             None => write_fields(output.out, head.text, head.fields, |_| false),
@@ -203,6 +230,7 @@ impl<S: Socket> Client for Http1Client<S> {
         close: bool,
         output: &mut Output<'_>,
     ) {
+        output.out.append(&mut self.held);
         let is_head = request.is_some_and(|request| request.is_head);
         answer.write(output.out, close, is_head, request);
         self.outgoing = Outgoing::whole(if is_head { 0 } else { answer.content.len() as u64 });

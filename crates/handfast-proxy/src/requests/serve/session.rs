@@ -50,6 +50,7 @@ where
     let served = match served {
         Ok(tunnel) => Served::Tunnel(tunnel, std::mem::take(&mut client.incoming.input)),
         Err(reason) => {
+            let _ = client.send_held();
             if matches!(reason.cause, Cause::HttpClosed | Cause::Finished) {
                 // The client has everything; a failure now has no meaning.
                 let records = &mut connection.thread.scratch.borrow_mut().records;
@@ -180,6 +181,8 @@ async fn next<R: Runtime>(
         if has_more && rounds.is_multiple_of(MAX_REQUESTS_PER_TURN) {
             R::yield_now().await;
         } else if !has_more {
+            let sent = client.send_held();
+            sent.map_err(|broken| Refused::from(Fault::leg(Step::Relay, &broken)))?;
             is_late = R::wait(deadline).await == Woken::Deadline && R::turn() >= deadline;
         }
         connection.check_phase(Step::Hello).map_err(gone)?;

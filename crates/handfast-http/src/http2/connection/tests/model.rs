@@ -205,9 +205,13 @@ fn finish(pair: &mut Pair, streams: &mut [Stream]) {
     }
 }
 
+/// Schedules to play: more in `scripts/every-case`.
+fn cases() -> u32 {
+    if std::env::var_os("HANDFAST_TEST_EVERY_CASE").is_some() { 3_000 } else { 60 }
+}
+
 proptest! {
-    // `scripts/every-case` runs more.
-    #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: cases(), ..ProptestConfig::default() })]
 
     #[test]
     fn every_byte_arrives_once_and_in_order(acts in prop::collection::vec(act(), 0..300)) {
