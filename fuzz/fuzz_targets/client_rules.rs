@@ -1,7 +1,7 @@
 //! Any text as a rule about clients' certificates: it is refused with a reason, or is what it was written as, however often it is read.
 #![no_main]
 
-use handfast_tls::client_certificates::Rule;
+use handfast_pki::rules::Rule;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &str| {

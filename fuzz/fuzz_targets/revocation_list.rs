@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, SystemTime};
 
-use handfast_tls::Severity;
+use handfast_pki::Severity;
+use handfast_pki::weak::Lists;
 use handfast_tls::client_certificates::{
     ClientCertificateSettings, Demand, KnownLists, LoadedAuthorities, load_all,
 };
-use handfast_tls::weak::Lists;
 use libfuzzer_sys::fuzz_target;
 
 /// The authority whose key signed the seeds.

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use handfast_tls::certificate::Certificate;
+use handfast_pki::certificate::Certificate;
 use rcgen::{CertificateParams, CustomExtension, DistinguishedName, KeyPair};
 
 use crate::error::Error;

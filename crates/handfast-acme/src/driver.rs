@@ -12,8 +12,8 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use handfast_tls::apart::Holder;
-use handfast_tls::load::FileStamp;
+use handfast_pki::apart::Holder;
+use handfast_pki::load::FileStamp;
 use tokio::sync::mpsc::Receiver;
 use tokio::time::{sleep, timeout};
 

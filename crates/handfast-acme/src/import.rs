@@ -9,10 +9,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use handfast_tls::certificate::Certificate;
-use handfast_tls::files::read_text;
-use handfast_tls::load::{Source, load};
-use handfast_tls::weak::Lists;
+use handfast_pki::certificate::Certificate;
+use handfast_pki::files::read_text;
+use handfast_pki::load::{Source, load};
+use handfast_pki::weak::Lists;
 
 use crate::error::Error;
 use crate::keeper::Keeper;

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use data_encoding::BASE64URL_NOPAD;
+use handfast_pki::files::read_text;
 use handfast_text::foreign::excerpt;
-use handfast_tls::files::read_text;
 use instant_acme::{
     Account, AccountCredentials, AuthorizationStatus, CertificateIdentifier, ChallengeType,
     Error as AcmeError, ExternalAccountKey, Key, NewAccount, NewOrder, Order, OrderStatus, RetryPolicy,

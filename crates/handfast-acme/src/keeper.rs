@@ -18,9 +18,9 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 
 use data_encoding::{BASE64URL_NOPAD, HEXLOWER};
+use handfast_pki::apart::KeyId;
+use handfast_pki::source::Ordered;
 use handfast_text::foreign::without_values;
-use handfast_tls::apart::KeyId;
-use handfast_tls::source::Ordered;
 use rcgen::{CertificateParams, DistinguishedName, KeyPair, PublicKeyData};
 use rustix::fs::{AtFlags, Dir, Mode, OFlags, fsync, openat, unlinkat};
 use serde::{Deserialize, Serialize};

@@ -6,7 +6,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use handfast_tls::apart::Holder;
+use handfast_pki::apart::Holder;
 use rcgen::KeyPair;
 
 use crate::error::Error;

@@ -6,7 +6,7 @@ use std::fmt;
 use std::net::IpAddr;
 use std::path::Path;
 
-use handfast_tls::source::Ordered;
+use handfast_pki::source::Ordered;
 use instant_acme::Identifier;
 
 /// A name to order a certificate for.

@@ -4,7 +4,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use handfast_tls::apart::Holder;
+use handfast_pki::apart::Holder;
 
 use crate::answers::Answers;
 use crate::driver::World;

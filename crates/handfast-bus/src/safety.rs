@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use async_nats::{ServerAddr, ServerInfo};
 use bytes::Bytes;
-use handfast_tls::files::read_text;
+use handfast_pki::files::read_text;
 use percent_encoding::percent_decode_str;
 use serde::{Deserialize, Deserializer};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};

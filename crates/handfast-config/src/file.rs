@@ -10,7 +10,7 @@ use std::io;
 use std::path::Path;
 use std::time::SystemTime;
 
-use handfast_tls::files::read_input;
+use handfast_pki::files::read_input;
 use handfast_tls::ticket::KeySource;
 use toml::de::DeTable;
 

@@ -5,11 +5,11 @@
 use std::path::PathBuf;
 use std::time::SystemTime;
 
-use handfast_tls::Severity as FindingSeverity;
+use handfast_pki::Severity as FindingSeverity;
+use handfast_pki::load;
+use handfast_pki::weak;
 use handfast_tls::client;
 use handfast_tls::client_certificates::{self, Demand, KnownLists};
-use handfast_tls::load;
-use handfast_tls::weak;
 
 use super::accounts::{find_group, find_user};
 use super::model::{CertificateEntry, ClientChecks, Places};

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::file::{MAX_BYTES, load_bytes};
 use super::model::{Address, Config};
 use super::{FlagInput, Problem, from_flags, load_text, render};
-use handfast_tls::files::read_input;
+use handfast_pki::files::read_input;
 
 /// Source of a configuration.
 #[derive(Clone, Debug)]

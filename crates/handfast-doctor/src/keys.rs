@@ -10,12 +10,12 @@ use std::time::{Duration, SystemTime};
 
 use handfast_leg::blocking::{Connection, Failed, Hello, Line, Problem};
 use handfast_net::clock::Moment;
+use handfast_pki::load::{Inspected, Inspection};
+use handfast_pki::weak::{self, Lists};
+use handfast_pki::{Finding as Seen, Reason, Severity as Badness};
 use handfast_text::calendar::Utc;
 use handfast_text::units::counted;
 use handfast_tls::client::{Client, ClientSession, ClientSettings, Verification};
-use handfast_tls::load::{Inspected, Inspection};
-use handfast_tls::weak::{self, Lists};
-use handfast_tls::{Finding as Seen, Reason, Severity as Badness};
 
 use crate::report::{Finding, Report, Severity};
 

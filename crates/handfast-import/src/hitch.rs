@@ -14,7 +14,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use grammar::{Setting, Value};
-use handfast_tls::certificate::Certificate;
+use handfast_pki::certificate::Certificate;
 
 use crate::address::Address;
 use crate::draft::{Draft, WholeDraft};

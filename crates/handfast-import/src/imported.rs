@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::{fmt, io};
 
-use handfast_tls::files::read_input;
+use handfast_pki::files::read_input;
 use toml_edit::{DocumentMut, Item, Value};
 
 use crate::note::{Fate, Note, Place};

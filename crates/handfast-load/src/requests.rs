@@ -6,7 +6,7 @@
 use std::path::Path;
 
 use bytes::Bytes;
-use handfast_tls::files::read_input;
+use handfast_pki::files::read_input;
 use http_body_util::Full;
 use hyper::header::{ACCEPT, CONTENT_LENGTH, HOST, HeaderName, HeaderValue, USER_AGENT};
 use hyper::{Request, Version};

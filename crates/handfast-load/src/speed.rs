@@ -6,12 +6,14 @@
 //! | question | file |
 //! |---|---|
 //! | how long a thing takes, on one core and on all | `timing.rs` |
+//! | single operations, and handshakes in memory | `operations.rs` |
 //! | what follows from single operations | `predict.rs` |
 //! | what no proxy can fall below | `limit.rs`, with the bare relay in `relay.rs` |
 //! | what OpenSSL does here | `openssl.rs` |
 
 mod limit;
 mod openssl;
+pub mod operations;
 mod predict;
 mod relay;
 mod timing;
@@ -19,13 +21,14 @@ mod timing;
 use std::path::PathBuf;
 use std::time::SystemTime;
 
+use handfast_pki::load::certificate_kind;
 use handfast_report::speed::{AllCores, Handshake, Missing, Operation, SCHEMA, SpeedReport, Time, What};
 use handfast_text::calendar::Utc;
-use handfast_tls::operations::handshake::{Kind, Pair};
-use handfast_tls::operations::{Act, Cipher, Group, Keys, Signature, certificate_kind};
 
 use crate::machine::{self, MachineCpu};
 use crate::outcome::Refusal;
+use operations::handshake::{Kind, Pair};
+use operations::{Act, Cipher, Group, Keys, Signature};
 use timing::{REPETITIONS, Subject, Timed, Watch};
 
 /// Bytes of a full record, and of a small one.

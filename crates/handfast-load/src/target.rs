@@ -4,8 +4,8 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::Path;
 use std::sync::mpsc::sync_channel;
 
+use handfast_pki::files::read_input;
 use handfast_tls::client::{ClientSettings, Identity, Verification};
-use handfast_tls::files::read_input;
 
 use crate::outcome::Refusal;
 use crate::plan::mix::{MAX_MEMBERS, MAX_NAMES};

@@ -25,8 +25,8 @@ use std::process::Child;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use handfast_tls::apart::{Holder, KeyId, Unavailable};
-use handfast_tls::source::SourceNeeds;
+use handfast_pki::apart::{Holder, KeyId, Unavailable};
+use handfast_pki::source::SourceNeeds;
 use rustix::net::sockopt;
 
 use handfast_config::model::Process;

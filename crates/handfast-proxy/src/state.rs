@@ -9,15 +9,15 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use handfast_tls::certificate::Certificate;
+use handfast_pki::certificate::Certificate;
+use handfast_pki::load::{self, FileProblem, FileStamp, ProblemKind, Source};
+use handfast_pki::source::{CertificateSource, SourceNeeds};
+use handfast_pki::weak::Lists;
 use handfast_tls::client_certificates::{ClientCertificates as ClientRule, Demand, KnownLists};
 use handfast_tls::keyed_hash::HashKey;
-use handfast_tls::load::{self, FileProblem, FileStamp, ProblemKind, Source};
 use handfast_tls::server::ServerSettings;
-use handfast_tls::source::{CertificateSource, SourceNeeds};
 use handfast_tls::store::{CertificateStore, UnknownName};
 use handfast_tls::ticket::KeySet;
-use handfast_tls::weak::Lists;
 
 use crate::admission::Admission;
 use crate::admission::admin_token::AdminToken;

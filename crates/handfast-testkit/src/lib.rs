@@ -17,6 +17,7 @@
 //! | `bus` | a NATS server, and a client that speaks its protocol by hand |
 //! | `manager` | a service manager: receives notifications, passes sockets |
 //! | `certificates` | an authority, and certificates for names |
+//! | `maker` | certificates of every kind with their keys, and files with modes, for the crates that read them |
 //! | `secrets` | private keys as they lie in memory, and a search for them |
 //! | `trust` | what a TLS client offers, trusts and remembers |
 //! | `hello` | a ClientHello as bytes |
@@ -50,6 +51,7 @@ pub mod hello;
 pub mod http;
 pub mod http2;
 pub mod lines;
+pub mod maker;
 pub mod manager;
 pub mod nameserver;
 pub mod pattern;

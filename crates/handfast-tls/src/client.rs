@@ -15,13 +15,14 @@ use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 
 use crate::buffer::Buffer;
-use crate::certificate::Certificate;
 use crate::error_words::failure;
-use crate::pem;
 use crate::policy::{self, Policy, PolicyProblem};
-use crate::session::{Agreed, Failure, FailureKind, Peer, Received, Session};
+use crate::session::{Agreed, Failure, FailureKind, Received, Session};
 use crate::side_channels;
 use crate::unbuffered::{Connection, Core, Watch, encode, encrypted_size};
+use handfast_pki::certificate::Certificate;
+use handfast_pki::pem;
+use handfast_pki::presented::Peer;
 pub use key_lines::KeyLines;
 use tickets::{Pool, Store};
 pub use trust::{LoadedTrust, Revocation, Trust, load as load_trust, system as system_trust};

@@ -12,30 +12,27 @@ use std::time::{Duration, SystemTime};
 
 use aws_lc_rs::digest::{Context, SHA256, digest};
 use rustls::client::danger::HandshakeSignatureValid;
-use rustls::crypto::WebPkiSupportedAlgorithms;
-use rustls::crypto::aws_lc_rs::default_provider;
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::{DigitallySignedStruct, DistinguishedName, Error, SignatureScheme};
 use rustls_pki_types::{CertificateDer, UnixTime};
 
-use crate::finding::{Finding, Reason, Severity};
-use crate::key_kind::KeyKind;
-use crate::load::TrustFile;
-use crate::parsed::Parsed;
-use crate::presented::{Authorities, Keys, Outline, Refusal, Standing, standing};
-use crate::read::FileStamp;
-use crate::revocation::{self, Issuer, List, Revocations};
-pub use crate::revocation::{KnownLists, Lenience};
-use crate::session::{CertificateFault, Peer, Verdict};
+use crate::peer_certificate;
+use crate::session::Verdict;
 use crate::side_channels;
-use crate::unix_time::unix_seconds;
-use crate::weak::{Lists, Weakness};
-pub use identity::{Rule, Rules};
-pub use pattern::FORMS;
+use handfast_pki::algorithms;
+use handfast_pki::finding::{Finding, Reason, Severity};
+use handfast_pki::key_kind::KeyKind;
+use handfast_pki::load::TrustFile;
+use handfast_pki::parsed::Parsed;
+use handfast_pki::presented::{Authorities, CertificateFault, Keys, Peer, Refusal, Standing, standing};
+use handfast_pki::read::FileStamp;
+use handfast_pki::revocation::{self, List, Revocations};
+pub use handfast_pki::revocation::{KnownLists, Lenience};
+use handfast_pki::rules::{Rule, Rules};
+use handfast_pki::unix_time::unix_seconds;
+use handfast_pki::weak::{Lists, Weakness};
 
 mod doubts;
-mod identity;
-mod pattern;
 pub(crate) mod resumed;
 
 /// Requirement for a client certificate.
@@ -134,7 +131,7 @@ pub struct LoadedAuthorities {
     pub findings: Vec<Finding>,
     /// Errors of files of revocation lists that go on as they were read before.
     pub left_out: Vec<Finding>,
-    /// The files read, for [`crate::load::changed`].
+    /// The files read, for [`handfast_pki::load::changed`].
     pub files_read: Vec<(PathBuf, FileStamp)>,
     /// Folders to watch for changes.
     pub folders: Vec<PathBuf>,
@@ -229,8 +226,7 @@ fn lists(
     let is_authority = |named: &&Named| named.good_for() == Standing::Authority;
     let authorities: Vec<&Parsed> =
         certificates.iter().filter(is_authority).map(|named| &named.parsed).collect();
-    let algorithms = default_provider().signature_verification_algorithms;
-    let mut read = revocation::read(settings.lists, &authorities, algorithms, known, now);
+    let mut read = revocation::read(settings.lists, &authorities, known, now);
     loaded.findings.append(&mut read.findings);
     loaded.left_out.append(&mut read.left_out);
     loaded.files_read.append(&mut read.files_read);
@@ -286,9 +282,8 @@ fn rule(
     findings: &mut Vec<Finding>,
 ) -> Option<ClientCertificates> {
     let file = settings.trust.file().unwrap_or(Path::new(""));
-    let algorithms = default_provider().signature_verification_algorithms;
     let revocations = read.as_ref().map(|read| Revocations::new(&read.lists, settings.lenience));
-    let mut trusted = Authorities::new(algorithms).refusing(Arc::clone(settings.known_keys));
+    let mut trusted = Authorities::new().refusing(Arc::clone(settings.known_keys));
     if settings.trust == Trust::Anything {
         trusted.trust_anything();
     }
@@ -340,7 +335,7 @@ fn rule(
         lists: read.lists,
     };
     let checks = Arc::new(checks);
-    let verifier = Arc::new(Verifier { checks: Arc::clone(&checks), subjects, algorithms });
+    let verifier = Arc::new(Verifier { checks: Arc::clone(&checks), subjects });
     let fingerprint = fingerprint(certificates, settings);
     let (lists, attention_at) = (read.known, read.attention_at);
     Some(ClientCertificates { verifier, checks, fingerprint, lists, attention_at })
@@ -348,16 +343,13 @@ fn rule(
 
 /// Returns the name of the CA that revoked this CA of the file, by a list of another CA of the file.
 fn revoked_by(parsed: &Parsed, certificates: &[Named], lists: &Revocations) -> Option<Box<str>> {
-    let own = Outline::read(&parsed.der)?;
     let is_issuer =
         |other: &&Parsed| other.subject_der == parsed.issuer_der && other.subject_der != parsed.subject_der;
-    certificates.iter().map(|named| &named.parsed).filter(is_issuer).find_map(|issuer| {
-        let issuer = Outline::read(&issuer.der)?;
-        lists
-            .of(issuer.subject, Issuer { key: issuer.key, may_revoke: true })
-            .find(|list| list.has(own.serial))
-            .map(|list| list.name.clone())
-    })
+    certificates
+        .iter()
+        .map(|named| &named.parsed)
+        .filter(is_issuer)
+        .find_map(|issuer| lists.revoked_by(&parsed.der, &issuer.der))
 }
 
 /// Checks of a client certificate, in a full handshake and in a resumption.
@@ -383,7 +375,7 @@ impl Checks {
         if self.rules.is_empty() {
             return Ok(None);
         }
-        self.rules.decide(&Outline::read(own).ok_or(Refusal::Unreadable)?)
+        self.rules.decide(own)
     }
 }
 
@@ -393,7 +385,6 @@ struct Verifier {
     checks: Arc<Checks>,
     /// Names sent to clients, which choose among their certificates by them.
     subjects: Vec<DistinguishedName>,
-    algorithms: WebPkiSupportedAlgorithms,
 }
 
 impl ClientCertVerifier for Verifier {
@@ -415,7 +406,7 @@ impl ClientCertVerifier for Verifier {
         if !self.checks.tolerates {
             self.checks.judge(end_entity, intermediates, Keys::New, now).map_err(|refusal| {
                 side_channels::note_refused_certificate(end_entity);
-                side_channels::note_refusal(refusal)
+                peer_certificate::refuse(refusal)
             })?;
         }
         Ok(ClientCertVerified::assertion())
@@ -427,7 +418,7 @@ impl ClientCertVerifier for Verifier {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        let checked = self.checks.trusted.check_signature(false, message, certificate, signed);
+        let checked = peer_certificate::check_signature(false, message, certificate, signed);
         checked.inspect_err(|_| side_channels::note_refused_certificate(certificate))?;
         Ok(HandshakeSignatureValid::assertion())
     }
@@ -438,13 +429,13 @@ impl ClientCertVerifier for Verifier {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        let checked = self.checks.trusted.check_signature(true, message, certificate, signed);
+        let checked = peer_certificate::check_signature(true, message, certificate, signed);
         checked.inspect_err(|_| side_channels::note_refused_certificate(certificate))?;
         Ok(HandshakeSignatureValid::assertion())
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.algorithms.supported_schemes()
+        algorithms().supported_schemes()
     }
 }
 
@@ -510,7 +501,7 @@ impl ClientCertificates {
     pub fn list_facts(&self) -> Vec<ListFact> {
         let fact = |list: &Arc<List>| ListFact {
             issuer: list.name.clone(),
-            entries: list.len(),
+            entries: list.entries(),
             this_update: list.this_update,
             next_update: list.next_update,
             late_at: list.next_update.map(|next| revocation::late_at(list.this_update, next)),
@@ -544,7 +535,7 @@ impl ClientCertificates {
         self.checks
             .judge(own, intermediates, Keys::Known, unix_time(now))
             .map(|_| ())
-            .map_err(side_channels::note_refusal)
+            .map_err(peer_certificate::refuse)
     }
 
     /// Returns the verdict on a client that has proved that it owns the key; it does not create rustls's error.
@@ -572,7 +563,7 @@ impl ClientCertificates {
         if self.checks.rules.is_empty() {
             return self.noted(None);
         }
-        self.noted(self.checks.rules.decide(&Outline::read(own)?).ok().flatten())
+        self.noted(self.checks.rules.decide(own).ok().flatten())
     }
 
     fn noted(&self, rule: Option<&Rule>) -> Option<Verdict> {

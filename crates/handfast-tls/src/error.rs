@@ -42,13 +42,6 @@ pub enum Error {
         /// The lock file.
         file: PathBuf,
     },
-    /// The throwaway certificate could not be made.
-    Throwaway {
-        /// The name that it was for.
-        host: String,
-        /// Error of the certificate generator.
-        what: String,
-    },
 }
 
 impl Error {
@@ -61,7 +54,7 @@ impl Error {
                 file.display()
             )),
             Self::TicketFileLocked { file } => Some(format!("see who holds it: fuser {}", file.display())),
-            Self::Random | Self::File { .. } | Self::Throwaway { .. } => None,
+            Self::Random | Self::File { .. } => None,
         }
     }
 }
@@ -82,7 +75,6 @@ impl fmt::Display for Error {
             Self::TicketFileLocked { file } => {
                 write!(f, "lock ticket keys {}: another process holds the lock", file.display())
             }
-            Self::Throwaway { host, what } => write!(f, "make throwaway certificate for {host:?}: {what}"),
         }
     }
 }

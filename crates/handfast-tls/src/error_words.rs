@@ -1,13 +1,13 @@
 //! Texts for rustls's errors: sentences for operators, and the side that caused each error.
 
+use handfast_pki::apart::Unavailable;
+use handfast_pki::presented::{CertificateFault, Peer, Refusal};
+use handfast_pki::spaced;
 use rustls::{AlertDescription, CertificateError, Error, OtherError, PeerIncompatible};
 
 use handfast_wire::registry;
 
-use crate::apart::Unavailable;
-use crate::identifiers::spaced;
-use crate::presented::Refusal;
-use crate::session::{CertificateFault, Failure, FailureKind, Peer};
+use crate::session::{Failure, FailureKind};
 use crate::side_channels;
 
 /// Translates an error of a session.
@@ -147,6 +147,15 @@ mod tests {
         let failure = failure(Peer::Client, &Error::AlertReceived(AlertDescription::UnknownCA));
         assert_eq!((failure.kind, &*failure.detail), (FailureKind::Alert, "alert unknown_ca (48)"));
         assert_eq!(failure.alert, Some(48));
+    }
+
+    #[test]
+    fn a_key_process_that_does_not_sign_is_named() {
+        let error =
+            Error::Other(OtherError(std::sync::Arc::new(Unavailable("it does not have this key".into()))));
+        let failure = failure(Peer::Client, &error);
+        assert_eq!(failure.kind, FailureKind::KeyProcess);
+        assert!(failure.detail.contains("does not have this key"), "{failure}");
     }
 
     #[test]

@@ -17,18 +17,20 @@ use rustls::unbuffered::UnbufferedStatus;
 use rustls::{CommonState, HandshakeKind, ServerConfig};
 
 use crate::buffer::Buffer;
-use crate::certificate::Certificate;
 use crate::client_certificates::ClientCertificates;
 use crate::client_certificates::resumed::Checked;
-use crate::compressed::prepared::Prepared;
 use crate::error_words::failure;
-use crate::names::Names;
 use crate::policy::{self, Objection, Offer, Policy};
-use crate::session::{Agreed, Failure, FailureKind, Peer, Received, Session, ShownCertificate, Verdict};
+use crate::prepared::Prepared;
+use crate::session::{Agreed, Failure, FailureKind, Received, Session, Verdict};
 use crate::side_channels;
 use crate::store::{CertificateStore, Resolver, Selection, UnknownName};
 use crate::ticket::{KeySet, Ticketer};
 use crate::unbuffered::{Connection, Core, Watch};
+use handfast_pki::ShownCertificate;
+use handfast_pki::certificate::Certificate;
+use handfast_pki::names::Names;
+use handfast_pki::presented::Peer;
 use opening::{Opening, Plan};
 
 mod opening;

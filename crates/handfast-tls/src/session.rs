@@ -3,22 +3,14 @@
 //! In: bytes from the peer, and data to send to it. Out: plaintext, records, and the agreed parameters. Only
 //! `server.rs`, `client.rs` and `unbuffered.rs` depend on the library that does the work.
 
-pub use crate::shown::ShownCertificate;
-
 use std::fmt;
 use std::sync::Arc;
 
-use crate::buffer::Buffer;
-use crate::names::Names;
+use handfast_pki::ShownCertificate;
+use handfast_pki::names::Names;
+use handfast_pki::presented::CertificateFault;
 
-/// The kind of the peer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Peer {
-    /// We are the server.
-    Client,
-    /// We are the client.
-    Server,
-}
+use crate::buffer::Buffer;
 
 /// One side of a TLS connection.
 pub trait Session {
@@ -144,63 +136,6 @@ pub enum Verdict {
         /// The same in a sentence.
         words: Box<str>,
     },
-}
-
-/// Fault of a client's certificate: coarse, for counters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum CertificateFault {
-    /// There was none, and one is required.
-    Missing,
-    /// No trusted CA signed it.
-    UnknownCa,
-    /// It, or a CA above it, has expired.
-    Expired,
-    /// It, or a CA above it, is not valid yet.
-    NotYetValid,
-    /// Its CA has revoked it, or a CA above it was revoked.
-    Revoked,
-    /// The revocation list of its CA has expired.
-    CrlExpired,
-    /// Its CA has no revocation list.
-    CrlMissing,
-    /// A rule refuses it.
-    RefusedByRule,
-    /// No rule allows it.
-    NotAllowed,
-    /// Anything else: damaged, weak, for another purpose.
-    Unacceptable,
-}
-
-impl CertificateFault {
-    /// All of them, in the order of their numbers.
-    pub const ALL: [Self; 10] = [
-        Self::Missing,
-        Self::UnknownCa,
-        Self::Expired,
-        Self::NotYetValid,
-        Self::Revoked,
-        Self::CrlExpired,
-        Self::CrlMissing,
-        Self::RefusedByRule,
-        Self::NotAllowed,
-        Self::Unacceptable,
-    ];
-
-    /// The word used in logs, labels and documents: kebab-case, stable.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Missing => "missing",
-            Self::UnknownCa => "unknown-ca",
-            Self::Expired => "expired",
-            Self::NotYetValid => "not-yet-valid",
-            Self::Revoked => "revoked",
-            Self::CrlExpired => "crl-expired",
-            Self::CrlMissing => "crl-missing",
-            Self::RefusedByRule => "refused-by-rule",
-            Self::NotAllowed => "not-allowed",
-            Self::Unacceptable => "unacceptable",
-        }
-    }
 }
 
 /// Reason why a session failed.

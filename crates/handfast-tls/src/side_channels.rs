@@ -21,13 +21,11 @@
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
-use rustls::Error;
-
-use crate::compressed::Compressed;
-use crate::names::Names;
 use crate::policy::trial_key::TrialKey;
-use crate::presented::Refusal;
-use crate::shown::ShownCertificate;
+use handfast_pki::ShownCertificate;
+use handfast_pki::compressed::Compressed;
+use handfast_pki::names::Names;
+use handfast_pki::presented::Refusal;
 
 thread_local! {
     static SELECTION: RefCell<Option<Selected>> = const { RefCell::new(None) };
@@ -110,11 +108,9 @@ pub(crate) fn set_selection(selected: Option<Selected>) {
     SELECTION.set(selected);
 }
 
-/// Notes why a peer's certificate is refused, and returns the error that makes rustls send the right alert.
-pub(crate) fn note_refusal(refusal: Refusal) -> Error {
-    let error = refusal.error();
+/// Notes why a peer's certificate is refused.
+pub(crate) fn set_refusal(refusal: Refusal) {
     REFUSAL.set(Some(refusal));
-    error.into()
 }
 
 /// Takes, and clears, the refusal that was noted last on this thread.

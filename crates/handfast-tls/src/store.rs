@@ -16,14 +16,14 @@ use rustls::SignatureScheme;
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 
-use crate::certificate::Certificate;
-use crate::compressed::prepared;
-use crate::finding::{Finding, Reason};
-use crate::key_kind::KeyKind;
-use crate::names::{parent_domain, without_root_dot};
+use crate::prepared;
 use crate::side_channels;
 pub use crate::side_channels::{Selected, last_selection};
-use crate::unix_time::date;
+use handfast_pki::certificate::Certificate;
+use handfast_pki::finding::{Finding, Reason};
+use handfast_pki::key_kind::KeyKind;
+use handfast_pki::names::{parent_domain, without_root_dot};
+use handfast_pki::unix_time::date;
 
 /// Certificates by name.
 ///

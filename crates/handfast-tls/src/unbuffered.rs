@@ -14,7 +14,8 @@ use rustls::{CommonState, HandshakeKind};
 use crate::alerts;
 use crate::buffer::Buffer;
 use crate::error_words::failure;
-use crate::session::{Agreed, Failure, FailureKind, Peer, Received};
+use crate::session::{Agreed, Failure, FailureKind, Received};
+use handfast_pki::presented::Peer;
 
 /// A connection of either side.
 pub(crate) trait Connection {

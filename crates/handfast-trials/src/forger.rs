@@ -6,11 +6,11 @@ use std::io::Write;
 use std::net::TcpStream;
 
 use handfast_testkit::connection::Connection;
-use handfast_tls::forge::{Forger as Keys, Kind, Version};
 use handfast_tls::session::Failure;
 
 use crate::certificates::{Certificates, NAME};
 use crate::error::CaseError;
+use crate::forge::{Forger as Keys, Kind, Version};
 
 /// One end, and its keys.
 pub(crate) struct Forger {

@@ -31,6 +31,7 @@ mod backend;
 mod case;
 mod cases;
 mod certificates;
+mod forge;
 mod forger;
 mod http;
 mod judge;

@@ -23,8 +23,8 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use handfast_tls::operations::handshake::{BATCH, Flow, Kind, Pair, Side};
-use handfast_tls::operations::{Group, Keys, Signature};
+use handfast_load::speed::operations::handshake::{BATCH, Flow, Kind, Pair, Side};
+use handfast_load::speed::operations::{Group, Keys, Signature};
 use handfast_tls::session::Failure;
 use rustix::time::{ClockId, clock_gettime};
 use rustls::crypto::aws_lc_rs;

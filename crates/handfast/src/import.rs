@@ -180,7 +180,7 @@ mod tests {
     /// Certificates for options that read them: pins are computed from the file's keys.
     fn folder() -> TempDir {
         let folder = tempfile::tempdir().expect("a folder");
-        let pem = include_str!("../../handfast-tls/src/presented/testdata/pin.crt");
+        let pem = include_str!("../../handfast-pki/src/presented/testdata/pin.crt");
         for name in ["peers.pem", "ca.pem"] {
             std::fs::write(folder.path().join(name), pem).expect("written");
         }

@@ -8,6 +8,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use handfast_load::outcome::Refusal;
+use handfast_pki::files::read_input;
+use handfast_pki::throwaway::is_host;
 use handfast_probe::limit::Limit;
 use handfast_probe::page::Page;
 use handfast_probe::target::{FORMS, Family};
@@ -15,8 +17,6 @@ use handfast_probe::text::{Style, line_head, to_line, to_summary, to_text};
 use handfast_probe::{ProbeError, ProbeSettings, Report, Target, curl, explain as topics, html, report, run};
 use handfast_report::both_ends::{BothEnds, Counted, account};
 use handfast_tls::client::{ClientSettings, Identity, Verification};
-use handfast_tls::files::read_input;
-use handfast_tls::throwaway::is_host;
 use handfast_wire::starttls::Protocol;
 use tracing::Level;
 

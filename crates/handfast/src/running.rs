@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use handfast_config::ConfigSource;
-use handfast_tls::files::read_text;
+use handfast_pki::files::read_text;
 
 use crate::status::{AdminAddress, Seen};
 use crate::talk;

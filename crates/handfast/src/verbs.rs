@@ -7,11 +7,11 @@ use std::process::ExitCode;
 
 use clap::CommandFactory as _;
 use handfast_config::{self as config, ConfigSource, FlagInput};
+use handfast_pki::weak::{self, PackError, Packed};
 use handfast_process::service_manager::ServiceManager;
 use handfast_proxy::{Outcome, UpgradeFailure};
 use handfast_report::Style;
 use handfast_text::units::counted;
-use handfast_tls::weak::{self, PackError, Packed};
 use tracing::Level;
 
 use crate::status::AdminAddress;

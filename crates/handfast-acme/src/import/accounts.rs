@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use data_encoding::BASE64URL_NOPAD;
-use handfast_tls::files::read_text;
+use handfast_pki::files::read_text;
 use rustls_pki_types::PrivateKeyDer;
 use rustls_pki_types::pem::PemObject;
 use serde_json::Value;

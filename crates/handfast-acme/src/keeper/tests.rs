@@ -118,7 +118,7 @@ fn an_account_has_one_key_which_no_reader_of_certificates_finds() {
     let jwk = account_request().expect("it is made");
     assert_eq!(account_request(), Ok(jwk));
     sign(header).expect("it is there");
-    let held = handfast_tls::apart::Held::default();
+    let held = handfast_pki::apart::Held::default();
     for file in place.files() {
         held.inspect(&place.0.path().join(file));
     }

@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use async_nats::{Client, ConnectErrorKind, ConnectOptions, Event, RequestErrorKind, ServerAddr, ServerInfo};
 use bytes::Bytes;
+use handfast_pki::files::read;
 use handfast_text::foreign::excerpt;
 use handfast_tls::client::{Client as TlsClient, ClientSettings, Verification};
-use handfast_tls::files::read;
 use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 

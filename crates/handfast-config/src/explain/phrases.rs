@@ -4,10 +4,11 @@ use std::fmt::{Display, Write as _};
 use std::path::Path;
 
 use handfast_net::prefix::Prefix;
+use handfast_pki::rules::Rule;
 use handfast_text::calendar::Utc;
 use handfast_text::duration;
 use handfast_text::units::counted;
-use handfast_tls::client_certificates::{Demand, Rule, Trust};
+use handfast_tls::client_certificates::{Demand, Trust};
 
 use crate::model::{
     Address, Backend, BackendAlpn, BackendRevocation, BackendTls, BackendVerification, Balance,

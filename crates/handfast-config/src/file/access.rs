@@ -1,6 +1,6 @@
 //! Conditions and limits of a route, read and checked against the settings around it.
 
-use handfast_tls::client_certificates::Rules;
+use handfast_pki::rules::Rules;
 
 use crate::check;
 use crate::keys;

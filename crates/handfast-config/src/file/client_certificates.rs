@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use handfast_tls::client_certificates::{Demand, Lenience, Rule, Rules, Trust};
+use handfast_pki::rules::{Rule, Rules};
+use handfast_tls::client_certificates::{Demand, Lenience, Trust};
 
 use super::site::check_others;
 use crate::check;

@@ -2,9 +2,9 @@
 
 use std::net::IpAddr;
 
+use handfast_pki::Pin;
+use handfast_pki::rules::{FORMS, Rule};
 use handfast_text::suggest::{did_you_mean, one_of};
-use handfast_tls::Pin;
-use handfast_tls::client_certificates::{FORMS, Rule};
 use handfast_wire::starttls::{Protocol, is_safe_name};
 use toml::de::DeValue;
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use handfast_net::prefix::Prefix;
-use handfast_tls::client_certificates::Rules;
+use handfast_pki::rules::Rules;
 
 use super::Backend;
 

@@ -5,8 +5,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use handfast_tls::client_certificates::{ClientCertificateSettings, Demand, Lenience, Rules, Trust};
-use handfast_tls::weak::Lists;
+use handfast_pki::rules::Rules;
+use handfast_pki::weak::Lists;
+use handfast_tls::client_certificates::{ClientCertificateSettings, Demand, Lenience, Trust};
 
 use super::backend::Backend;
 

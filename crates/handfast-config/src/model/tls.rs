@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use handfast_tls::Pin;
-use handfast_tls::source::{self, Files, Ordered};
+use handfast_pki::Pin;
+use handfast_pki::source::{self, Files, Ordered};
 pub use handfast_tls::store::UnknownName;
 use handfast_tls::ticket::KeySource;
 use handfast_wire::starttls::Protocol;

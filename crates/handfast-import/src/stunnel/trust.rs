@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use handfast_tls::Pin;
+use handfast_pki::Pin;
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject as _;
 
@@ -83,7 +83,7 @@ fn pins(translation: &Translation<'_>, file: &Setting, notes: &mut Notes) -> Vec
             Vec::new()
         }
         Err(error) => {
-            let why = handfast_tls::pem_fault(&error);
+            let why = handfast_pki::pem::fault(&error);
             refuse(notes, file, format!("the keys that are to be pinned cannot be read: {why}"));
             Vec::new()
         }

@@ -10,12 +10,12 @@ use std::sync::mpsc::sync_channel;
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, SystemTime};
 
+use handfast_pki::throwaway;
 use handfast_tls::buffer::Buffer;
 use handfast_tls::policy;
 use handfast_tls::server::{Server, ServerSession, ServerSettings};
 use handfast_tls::session::Session;
 use handfast_tls::store::{CertificateStore, Resolver, UnknownName};
-use handfast_tls::throwaway;
 use handfast_tls::ticket::{TicketKeys, TicketSettings};
 use handfast_wire::{Peek, peek};
 

@@ -84,7 +84,7 @@ fn name(line: &str) -> Result<WeightedName, PlanError> {
         }
     };
     // RFC 6066 §3: names only.
-    if !handfast_tls::throwaway::is_host(name) || name.parse::<std::net::IpAddr>().is_ok() {
+    if !handfast_pki::throwaway::is_host(name) || name.parse::<std::net::IpAddr>().is_ok() {
         return Err(PlanError::ServerName(name.to_owned()));
     }
     Ok(WeightedName { name: name.to_owned(), weight })

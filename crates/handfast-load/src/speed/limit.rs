@@ -7,9 +7,9 @@
 use std::time::SystemTime;
 
 use handfast_report::speed::{Limit, Relay, Time, Transaction};
-use handfast_tls::operations::handshake::{Flow, Pair};
-use handfast_tls::operations::{Group, Keys, Signature};
 
+use super::operations::handshake::{Flow, Pair};
+use super::operations::{Group, Keys, Signature};
 use super::relay::{self, EXCHANGE, Needed, Work};
 use super::{kind, timing};
 use crate::outcome::Refusal;

@@ -7,8 +7,8 @@
 //! check the arithmetic.
 
 use handfast_report::speed::{Bulk, Handshake, Prediction, SpeedReport, Term, What};
-use handfast_tls::operations::{Cipher, Group, Signature};
 
+use super::operations::{Cipher, Group, Signature};
 use super::{File, SIZES};
 
 /// Kinds of keys that every client can verify; browsers take no Ed25519.

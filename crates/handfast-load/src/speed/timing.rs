@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use handfast_report::speed::Time;
-use handfast_tls::operations::handshake::{BATCH, Flow, Pair, Side};
-use handfast_tls::operations::{Act, Keys, Operation};
 use handfast_tls::session::Failure;
 use rustix::time::{ClockId, clock_gettime};
 
+use super::operations::handshake::{BATCH, Flow, Pair, Side};
+use super::operations::{Act, Keys, Operation};
 use crate::outcome::Refusal;
 
 /// Repetitions, of which the median counts.

@@ -20,7 +20,8 @@ use crate::cause::Cause;
 use crate::proxied::{Proxied, ProxiedBy};
 use crate::reason::{CloseReason, Side, Step};
 use crate::record::{BackendFailures, Record, StepTimes};
-use handfast_tls::session::{Agreed, ShownCertificate};
+use handfast_pki::ShownCertificate;
+use handfast_tls::session::Agreed;
 use handfast_wire::proxy_header::Version;
 
 mod machine;

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use handfast_net::fault::Cause as SocketCause;
-use handfast_tls::session::{Agreed, CertificateFault};
+use handfast_pki::presented::CertificateFault;
+use handfast_tls::session::Agreed;
 use handfast_http::http1::Rule;
 
 use super::*;

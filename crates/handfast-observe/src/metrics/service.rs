@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use handfast_tls::session::{Agreed, CertificateFault};
+use handfast_pki::presented::CertificateFault;
+use handfast_tls::session::Agreed;
 use serde::{Deserialize, Serialize};
 
 use super::backend::{BackendMetrics, BackendSnapshot};

@@ -14,7 +14,7 @@ use std::process::Child;
 use handfast_config::model::Process;
 use handfast_net::descriptors::send_descriptors;
 use handfast_net::sys::sandbox::Below;
-use handfast_tls::source::SourceNeeds;
+use handfast_pki::source::SourceNeeds;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier};
 
 use handfast_net::sys::sandbox::{Below, Duty, confine_calls, confine_files, receive_refusals};
-use handfast_tls::apart::{Held, ID, KeyId};
+use handfast_pki::apart::{Held, ID, KeyId};
 use rustix::io::Errno;
 use rustix::mm::{MlockAllFlags, mlockall};
 use rustix::net::{RecvFlags, recv};

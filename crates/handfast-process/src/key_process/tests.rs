@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use handfast_tls::apart::ID;
+use handfast_pki::apart::ID;
 use rustix::net::{RecvFlags, recv};
 
 use super::channel::ReceivedRequest;

@@ -12,7 +12,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use handfast_net::descriptors::{receive_descriptors, send_descriptors};
-use handfast_tls::subject::names_of;
+use handfast_pki::subject::names_of;
 use handfast_wire::proxy_header::{Header, Peek, V2_LIMIT, peek, tlv};
 use rustix::fs::{Access, access};
 use rustix::net::{RecvFlags, recv};

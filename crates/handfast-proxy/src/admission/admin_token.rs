@@ -6,7 +6,7 @@ use std::fmt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use handfast_tls::files::read_text;
+use handfast_pki::files::read_text;
 use zeroize::Zeroizing;
 
 /// Bytes of the file.

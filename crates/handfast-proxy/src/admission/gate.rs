@@ -10,7 +10,7 @@ use std::time::Duration;
 use handfast_config::model::{BasicAuth, ForwardAuth, RateKey, RequestRate, RequestRoute, RouteAccess};
 use handfast_net::clock::Moment;
 use handfast_net::prefix::{Prefix, PrefixSet};
-use handfast_tls::client_certificates::Rules;
+use handfast_pki::rules::Rules;
 
 use super::rate::{Rate, Table};
 use super::users::Users;

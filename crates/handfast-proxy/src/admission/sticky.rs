@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use handfast_tls::files;
+use handfast_pki::files;
 use handfast_tls::keyed_hash::HashKey;
 
 /// Bytes of a secret: fewer could be guessed.

@@ -10,7 +10,7 @@ use std::path::Path;
 use argon2::password_hash::PasswordVerifier as _;
 use argon2::password_hash::phc::PasswordHash;
 use argon2::{Argon2, Params};
-use handfast_tls::files::read_text;
+use handfast_pki::files::read_text;
 use handfast_tls::keyed_hash::{Digest, HashKey};
 
 /// Bytes of a file: 10,000 users.

@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, TryLockError, Weak};
 use std::time::Duration;
 
 use handfast_net::clock::Moment;
-use handfast_tls::certificate::Certificate;
+use handfast_pki::certificate::Certificate;
 use handfast_tls::client::{Client, ClientSession, ClientSettings, Identity, Trust, Verification};
 use handfast_tls::session::Failure;
 use handfast_wire::starttls::{Client as StarttlsClient, Protocol};

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use handfast_tls::files::read_text;
+use handfast_pki::files::read_text;
 use handfast_wire::starttls::{Credentials, Tunnel};
 use zeroize::Zeroizing;
 

@@ -23,9 +23,9 @@ use tokio::time::timeout;
 use crate::control::admin_state::Reply;
 use crate::control::dns_command::DnsCommand;
 use handfast_config::model::{AcmeChallenge, AcmeIssuer, CertificateEntry, Config};
+use handfast_pki::apart::Holder;
 use handfast_process::privileges::ServiceUser;
 use handfast_process::trusted_path;
-use handfast_tls::apart::Holder;
 
 /// Events that may wait for the control thread; the thread that orders waits then.
 const MAX_WAITING_EVENTS: usize = 64;

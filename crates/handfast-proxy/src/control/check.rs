@@ -10,7 +10,7 @@ use std::time::SystemTime;
 
 use handfast_net::limits::raise_file_limit;
 use handfast_net::listen;
-use handfast_tls::throwaway;
+use handfast_pki::throwaway;
 use handfast_tls::ticket::KeySource;
 use rustix::fs::{Access, access};
 

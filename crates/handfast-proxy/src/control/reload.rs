@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use handfast_tls::load::FileStamp;
+use handfast_pki::load::FileStamp;
 use tokio::task::JoinHandle;
 
 use crate::backends::tunnel::OwnTargets;

@@ -17,8 +17,8 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use handfast_net::limits::raise_file_limit;
-use handfast_tls::apart::Holder;
-use handfast_tls::load::FileStamp;
+use handfast_pki::apart::Holder;
+use handfast_pki::load::FileStamp;
 use rustix::fs::OFlags;
 use tokio::sync::mpsc::{Receiver, channel};
 use tokio::task::LocalSet;

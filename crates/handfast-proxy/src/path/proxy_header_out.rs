@@ -4,8 +4,8 @@
 //! none where the service sends no header. Made once for a connection, whichever backend takes it.
 
 use handfast_leg::Socket;
+use handfast_pki::subject::common_name;
 use handfast_tls::session::{Agreed, Session, Verdict};
-use handfast_tls::subject::common_name;
 use handfast_wire::proxy_header::{Tls, Writer, address_bytes, certificate_pem, tlv, write_v1};
 
 use crate::path::connection::Connection;
@@ -181,7 +181,7 @@ fn named(names: &[(&str, &'static str)], ours: &str) -> Option<&'static str> {
 
 #[cfg(test)]
 mod tests {
-    use handfast_tls::session::CertificateFault;
+    use handfast_pki::presented::CertificateFault;
     use handfast_wire::proxy_header::{Peek, V2_LIMIT, peek};
 
     use super::*;

@@ -28,7 +28,7 @@ pub(crate) fn after_handshake(chosen: Chosen, agreed: &Agreed) -> Chosen {
 #[cfg(test)]
 mod tests {
     use crate::worker::services::Chosen;
-    use handfast_tls::session::CertificateFault;
+    use handfast_pki::presented::CertificateFault;
 
     use super::*;
 

@@ -4,16 +4,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use handfast_tls::Finding;
-use handfast_tls::certificate::Certificate;
+use handfast_pki::Finding;
+use handfast_pki::certificate::Certificate;
+use handfast_pki::load::FileStamp;
+use handfast_pki::shared_keys;
+use handfast_pki::weak::{self, Lists};
 use handfast_tls::client::Trust;
 use handfast_tls::client_certificates::KnownLists;
-use handfast_tls::load::FileStamp;
 use handfast_tls::policy::{self, Policy};
 use handfast_tls::session::Failure;
-use handfast_tls::shared_keys;
 use handfast_tls::ticket::KeySet;
-use handfast_tls::weak::{self, Lists};
 
 use crate::admission::admin_token::AdminToken;
 

@@ -13,10 +13,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, SystemTime};
 
 use handfast_fleet::Tag;
-use handfast_tls::apart::Holder;
-use handfast_tls::files::open_own;
+use handfast_pki::apart::Holder;
+use handfast_pki::files::open_own;
+use handfast_pki::throwaway::{self, Throwaway};
 use handfast_tls::keyed_hash::HashKey;
-use handfast_tls::throwaway::{self, Throwaway};
 use handfast_tls::ticket::{KeySet, KeySource, KeyText, Merged, TicketKeys, TicketSettings};
 
 use crate::admission::verifier::Verifier;

@@ -5,11 +5,11 @@ use std::path::Path;
 use std::time::Duration;
 
 use handfast_config::model::Places;
+use handfast_pki::certificate::Certificate;
+use handfast_pki::load::{FileProblem, ProblemKind};
+use handfast_pki::{Finding, Severity};
 use handfast_text::calendar::Utc;
 use handfast_text::units::counted;
-use handfast_tls::certificate::Certificate;
-use handfast_tls::load::{FileProblem, ProblemKind};
-use handfast_tls::{Finding, Severity};
 
 const MAX_LISTED_NAMES: usize = 3;
 

@@ -5,18 +5,18 @@ use std::path::Path;
 use std::sync::Arc;
 
 use handfast_net::dial;
+use handfast_pki::certificate::Certificate;
+use handfast_pki::finding::Reason;
+use handfast_pki::load::{self, Before, FileProblem, FileStamp, KeepResult, ProblemKind, Source};
+use handfast_pki::source::{CertificateSource, Files};
+use handfast_pki::{Finding, Severity};
 use handfast_process::trusted_path::folder_of;
-use handfast_tls::certificate::Certificate;
 use handfast_tls::client::{self, ClientSettings, Identity, Revocation, Trust, Verification};
 use handfast_tls::client_certificates::{self, ClientCertificates as ClientRule, Demand};
-use handfast_tls::finding::Reason;
 use handfast_tls::keyed_hash::HashKey;
-use handfast_tls::load::{self, Before, FileProblem, FileStamp, KeepResult, ProblemKind, Source};
 use handfast_tls::server::{Server, ServerSettings};
-use handfast_tls::source::{CertificateSource, Files};
 use handfast_tls::store::{CertificateStore, Resolver};
 use handfast_tls::ticket::KeySet;
-use handfast_tls::{Finding, Severity};
 
 use super::build::BuildContext;
 use super::carried::RingId;

@@ -5,8 +5,8 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use crate::parsed::Parsed;
-use crate::weak::Lists;
+use handfast_pki::parsed::Parsed;
+use handfast_pki::weak::Lists;
 
 /// A ticket, or a session of TLS 1.2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use rustls::server::{ServerConnection, WebPkiClientVerifier};
 use rustls::{RootCertStore, ServerConfig};
 
 use super::*;
-use crate::testing::{Made, Maker};
+use handfast_testkit::maker::{Made, Maker};
 
 mod pool;
 
@@ -564,8 +564,10 @@ fn sni_is_what_was_requested_or_nothing() {
 
 #[test]
 fn a_server_with_an_ml_dsa_certificate_is_verified() {
-    let fixture =
-        |name: &str| std::fs::read(format!("{}/fixtures/ml-dsa/{name}", env!("CARGO_MANIFEST_DIR"))).unwrap();
+    let fixture = |name: &str| {
+        std::fs::read(format!("{}/../handfast-pki/fixtures/ml-dsa/{name}", env!("CARGO_MANIFEST_DIR")))
+            .unwrap()
+    };
     for (bits, scheme) in [("44", "mldsa44"), ("65", "mldsa65"), ("87", "mldsa87")] {
         let chain = vec![CertificateDer::from_pem_slice(&fixture(&format!("{bits}.pem"))).unwrap()];
         let key = PrivateKeyDer::from_pem_slice(&fixture(&format!("{bits}.seed.key"))).unwrap();

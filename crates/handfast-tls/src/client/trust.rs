@@ -8,20 +8,19 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use aws_lc_rs::digest::{Context, SHA256};
-use rustls::crypto::aws_lc_rs::default_provider;
 use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
 
 use super::wrong;
-use crate::finding::{Finding, Reason};
-use crate::load::TrustFile;
-use crate::pem;
-use crate::presented::Pin;
-use crate::presented::{Authorities, Keys, Refusal, Standing, Stapled, standing};
-use crate::read::FileStamp;
-use crate::session::{Failure, Peer};
-use crate::unix_time::date;
-use crate::unix_time::unix_seconds;
-use crate::weak::Lists;
+use crate::session::Failure;
+use handfast_pki::finding::{Finding, Reason};
+use handfast_pki::load::TrustFile;
+use handfast_pki::pem;
+use handfast_pki::presented::Pin;
+use handfast_pki::presented::{Authorities, Keys, Peer, Refusal, Standing, Stapled, standing};
+use handfast_pki::read::FileStamp;
+use handfast_pki::unix_time::date;
+use handfast_pki::unix_time::unix_seconds;
+use handfast_pki::weak::Lists;
 
 /// Revocation check of a server's certificate, by the OCSP response that it sends. None is fetched.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -95,10 +94,6 @@ impl Trust {
         self.name
     }
 
-    pub(super) fn authorities(&self) -> &Authorities {
-        &self.authorities
-    }
-
     /// Checks a server's certificate.
     ///
     /// **Errors**: why it is refused. **Cost**: as [`Authorities::check`].
@@ -134,7 +129,7 @@ impl Trust {
 }
 
 fn nobody() -> Authorities {
-    Authorities::new(default_provider().signature_verification_algorithms)
+    Authorities::new()
 }
 
 /// The CAs that this machine trusts, read from where it keeps them (or `SSL_CERT_FILE` names); keys on the lists `known_keys`
@@ -187,7 +182,7 @@ pub struct LoadedTrust {
     pub trust: Option<Trust>,
     /// Findings about the files.
     pub findings: Vec<Finding>,
-    /// The files read, for [`crate::load::changed`].
+    /// The files read, for [`handfast_pki::load::changed`].
     pub files_read: Vec<(PathBuf, FileStamp)>,
     /// Folders to watch for changes.
     pub folders: Vec<PathBuf>,

@@ -12,6 +12,7 @@ use rustls::{DigitallySignedStruct, Error, SignatureScheme};
 use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
 
 use super::{Trust, Verification, trust, wrong};
+use crate::peer_certificate;
 use crate::session::Failure;
 use crate::side_channels;
 
@@ -79,8 +80,8 @@ impl Verifier {
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
         side_channels::set_server_scheme(signed.scheme.into());
-        if let Some((_, trusted)) = &self.strict {
-            trusted.authorities().check_signature(is_tls13, message, certificate, signed)?;
+        if self.strict.is_some() {
+            peer_certificate::check_signature(is_tls13, message, certificate, signed)?;
         }
         Ok(HandshakeSignatureValid::assertion())
     }
@@ -100,9 +101,7 @@ impl ServerCertVerifier for Verifier {
         self.chain_bytes.store(chain_bytes, Ordering::Relaxed);
         if let Some((name, trusted)) = &self.strict {
             let name = name.as_ref().unwrap_or(sent);
-            trusted
-                .check(end_entity, intermediates, name, staple, now)
-                .map_err(side_channels::note_refusal)?;
+            trusted.check(end_entity, intermediates, name, staple, now).map_err(peer_certificate::refuse)?;
         }
         Ok(ServerCertVerified::assertion())
     }

@@ -6,11 +6,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::Named;
-use crate::finding::{Finding, Reason};
-use crate::parsed::Parsed;
-use crate::presented::{Outline, Standing};
-use crate::revocation::List;
-use crate::unix_time::date;
+use handfast_pki::finding::{Finding, Reason};
+use handfast_pki::parsed::Parsed;
+use handfast_pki::presented::Standing;
+use handfast_pki::revocation::List;
+use handfast_pki::unix_time::date;
 
 /// Oddities of certificates in the file.
 pub(super) fn report_oddities(certificates: &[Named], file: &Path, now: i64, findings: &mut Vec<Finding>) {
@@ -68,8 +68,7 @@ pub(super) fn report_missing_lists(
     findings: &mut Vec<Finding>,
 ) {
     for parsed in authorities {
-        let Some(own) = Outline::read(&parsed.der) else { continue };
-        let has_list = lists.iter().any(|list| *list.issuer == *own.subject && *list.key == *own.key);
+        let has_list = lists.iter().any(|list| list.is_of(&parsed.der));
         let signs_another = authorities
             .iter()
             .any(|other| other.issuer_der == parsed.subject_der && other.subject_der != parsed.subject_der);

@@ -99,7 +99,7 @@ mod tests {
     use super::*;
     use crate::client_certificates::{Demand, load};
     use crate::side_channels::{are_tickets_good, begin_step};
-    use crate::testing::{Folder, Maker};
+    use handfast_testkit::maker::{Folder, Maker};
 
     /// Tickets that are what they carry.
     #[derive(Debug)]

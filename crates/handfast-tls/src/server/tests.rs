@@ -8,11 +8,11 @@ use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, ServerName};
 
 use super::*;
-use crate::certificate::Certificate;
 use crate::policy::{DEFAULT, resolve};
 use crate::store::CertificateStore;
-use crate::throwaway;
 use crate::ticket::{TicketKeys, TicketSettings};
+use handfast_pki::certificate::Certificate;
+use handfast_pki::throwaway;
 use handfast_wire::{Peek, peek};
 
 mod clients;

@@ -29,8 +29,8 @@ use zeroize::Zeroizing;
 
 use super::{KEY_LENGTH, MasterKey, NAME_LENGTH};
 use crate::Error;
-use crate::files::open_own;
-use crate::read::{self, Failure, FileStamp};
+use handfast_pki::files::open_own;
+use handfast_pki::read::{self, Failure, FileStamp};
 
 const FIRST_LINE: &str = "handfast-ticket-keys 1";
 

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use proptest::prelude::*;
 
 use super::*;
-use crate::testing::Folder;
+use handfast_testkit::maker::Folder;
 
 const HOUR: u64 = 3_600;
 const START: u64 = 1_793_534_400;

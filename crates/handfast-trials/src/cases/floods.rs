@@ -7,13 +7,13 @@ use handfast_testkit::connection::Connection;
 use handfast_testkit::ending::Ending;
 use handfast_testkit::ending::SocketEnd;
 use handfast_testkit::pattern::piece;
-use handfast_tls::forge::{Kind, Version};
 
 use super::connect::answered;
 use super::hello::first_flight;
 use crate::backend::Manner;
 use crate::case::{Case, case};
 use crate::error::{CaseError, MustEnd, broken};
+use crate::forge::{Kind, Version};
 use crate::forger::Forger;
 use crate::http::{before_backend, before_client};
 use crate::mode::Mode;

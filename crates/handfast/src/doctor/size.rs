@@ -11,11 +11,11 @@ use handfast_doctor::pairs;
 use handfast_doctor::size::{self, Costs, PlannedLoad, Term, to_report};
 use handfast_load::outcome::Refusal;
 use handfast_load::speed;
+use handfast_load::speed::operations::{Group, Signature};
+use handfast_pki::files::read_input;
 use handfast_report::speed::{Limit, SpeedReport, Transaction, What, from_json};
 use handfast_text::suggest::did_you_mean_or_all;
 use handfast_text::units::counted;
-use handfast_tls::files::read_input;
-use handfast_tls::operations::{Group, Signature};
 
 use super::{ReportWithJson, program};
 use crate::load::values::{self, ValueError};

@@ -497,7 +497,7 @@ fn server_name(words: &TlsWords, aim: &Aim, mistakes: &mut Mistakes) -> Option<S
         Some("off") => None,
         // Names in turn, which are read elsewhere.
         Some(file) if file.starts_with('@') => None,
-        Some(name) if !handfast_tls::throwaway::is_host(name) || is_address(name) => {
+        Some(name) if !handfast_pki::throwaway::is_host(name) || is_address(name) => {
             // RFC 6066 §3: names only.
             mistakes.note(
                 "--sni",

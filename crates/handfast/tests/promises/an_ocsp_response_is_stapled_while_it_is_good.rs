@@ -1,15 +1,15 @@
 //! An OCSP response from a file is stapled in both versions while it is good: one that expired, is about another certificate
 //! or says no good of it is not stapled, is reported, and takes no certificate away. Responses are those of
-//! `handfast-tls/fixtures`, made by other software; OpenSSL, curl and GnuTLS judge what they get.
+//! `handfast-pki/fixtures`, made by other software; OpenSSL, curl and GnuTLS judge what they get.
 
 use super::real_clients_are_served::http_backend;
 use super::support::folder::Folder;
 use super::support::skip::needs;
 use super::support::*;
 
-const CHAIN: &str = include_str!("../../../handfast-tls/fixtures/ocsp/chain.pem");
-const KEY: &str = include_str!("../../../handfast-tls/fixtures/ocsp/key.pem");
-const RESPONSES: &str = include_str!("../../../handfast-tls/fixtures/ocsp/responses.pem");
+const CHAIN: &str = include_str!("../../../handfast-pki/fixtures/ocsp/chain.pem");
+const KEY: &str = include_str!("../../../handfast-pki/fixtures/ocsp/key.pem");
+const RESPONSES: &str = include_str!("../../../handfast-pki/fixtures/ocsp/responses.pem");
 
 /// The response under a heading, as PEM.
 fn response(heading: &str) -> String {

@@ -15,7 +15,7 @@ use super::support::*;
 
 macro_rules! sample {
     ($name:literal) => {
-        include_str!(concat!("../../../handfast-tls/src/weak/tests/", $name))
+        include_str!(concat!("../../../handfast-pki/src/weak/tests/", $name))
     };
 }
 

@@ -1,26 +1,26 @@
 //! Certificates with ML-DSA keys are served, checked on both sides, and counted by their signature. The certificates are
-//! those of `handfast-tls/fixtures`, made by OpenSSL.
+//! those of `handfast-pki/fixtures`, made by OpenSSL.
 
 use super::support::folder::Folder;
 use super::support::load::Load;
 use super::support::*;
 
-const ROOT: &str = include_str!("../../../handfast-tls/fixtures/ml-dsa/root.pem");
+const ROOT: &str = include_str!("../../../handfast-pki/fixtures/ml-dsa/root.pem");
 const CERTIFICATES: [(&str, &str, &str); 3] = [
     (
         "ML-DSA-44",
-        include_str!("../../../handfast-tls/fixtures/ml-dsa/44.pem"),
-        include_str!("../../../handfast-tls/fixtures/ml-dsa/44.seed.key"),
+        include_str!("../../../handfast-pki/fixtures/ml-dsa/44.pem"),
+        include_str!("../../../handfast-pki/fixtures/ml-dsa/44.seed.key"),
     ),
     (
         "ML-DSA-65",
-        include_str!("../../../handfast-tls/fixtures/ml-dsa/65.pem"),
-        include_str!("../../../handfast-tls/fixtures/ml-dsa/65.both.key"),
+        include_str!("../../../handfast-pki/fixtures/ml-dsa/65.pem"),
+        include_str!("../../../handfast-pki/fixtures/ml-dsa/65.both.key"),
     ),
     (
         "ML-DSA-87",
-        include_str!("../../../handfast-tls/fixtures/ml-dsa/87.pem"),
-        include_str!("../../../handfast-tls/fixtures/ml-dsa/87.expanded.key"),
+        include_str!("../../../handfast-pki/fixtures/ml-dsa/87.pem"),
+        include_str!("../../../handfast-pki/fixtures/ml-dsa/87.expanded.key"),
     ),
 ];
 

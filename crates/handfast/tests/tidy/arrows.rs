@@ -20,7 +20,7 @@ struct Arrows {
 }
 
 /// The table. To add an arrow is a decision: say in the commit what it saves and what it costs.
-const TABLE: [Arrows; 27] = [
+const TABLE: [Arrows; 28] = [
     Arrows {
         name: "handfast-wire",
         ours: &[],
@@ -50,8 +50,8 @@ const TABLE: [Arrows; 27] = [
         never: "net is sockets and causes: it knows no TLS and no configuration, and is small because it is unsafe",
     },
     Arrows {
-        name: "handfast-tls",
-        ours: &["handfast-text", "handfast-wire"],
+        name: "handfast-pki",
+        ours: &["handfast-text"],
         theirs: &[
             "aws-lc-rs",
             "cbc",
@@ -64,13 +64,28 @@ const TABLE: [Arrows; 27] = [
             "rcgen",
             "rustix",
             "rustls",
-            "rustls-native-certs",
             "rustls-pki-types",
             "rustls-webpki",
             "x509-parser",
             "zeroize",
         ],
         in_tests: &["proptest", "tempfile"],
+        never: "pki is certificates and keys as files and values: of rustls only its keys and signature algorithms, no session, \
+                no configuration and no verifier; no socket, no file read behind the caller's back",
+    },
+    Arrows {
+        name: "handfast-tls",
+        ours: &["handfast-pki", "handfast-wire"],
+        theirs: &[
+            "aws-lc-rs",
+            "data-encoding",
+            "flate2",
+            "rustls",
+            "rustls-native-certs",
+            "rustls-pki-types",
+            "zeroize",
+        ],
+        in_tests: &["handfast-text", "proptest", "rcgen", "tempfile", "x509-parser"],
         never: "tls is sessions over buffers: no runtime, no socket, no file read behind the caller's back",
     },
     Arrows {
@@ -89,7 +104,7 @@ const TABLE: [Arrows; 27] = [
     },
     Arrows {
         name: "handfast-acme",
-        ours: &["handfast-leg", "handfast-net", "handfast-text", "handfast-tls"],
+        ours: &["handfast-leg", "handfast-net", "handfast-pki", "handfast-text", "handfast-tls"],
         theirs: &[
             "aws-lc-rs",
             "bytes",
@@ -111,7 +126,7 @@ const TABLE: [Arrows; 27] = [
     },
     Arrows {
         name: "handfast-bus",
-        ours: &["handfast-text", "handfast-tls"],
+        ours: &["handfast-pki", "handfast-text", "handfast-tls"],
         theirs: &[
             "async-nats",
             "aws-lc-rs",
@@ -153,7 +168,14 @@ const TABLE: [Arrows; 27] = [
     },
     Arrows {
         name: "handfast-config",
-        ours: &["handfast-http", "handfast-net", "handfast-text", "handfast-tls", "handfast-wire"],
+        ours: &[
+            "handfast-http",
+            "handfast-net",
+            "handfast-pki",
+            "handfast-text",
+            "handfast-tls",
+            "handfast-wire",
+        ],
         theirs: &["annotate-snippets", "globset", "nix", "toml"],
         in_tests: &["proptest", "tempfile"],
         never: "config is text to a model: it opens no socket, serves nothing and knows no product",
@@ -165,6 +187,7 @@ const TABLE: [Arrows; 27] = [
             "handfast-http",
             "handfast-leg",
             "handfast-net",
+            "handfast-pki",
             "handfast-text",
             "handfast-tls",
             "handfast-wire",
@@ -175,7 +198,14 @@ const TABLE: [Arrows; 27] = [
     },
     Arrows {
         name: "handfast-process",
-        ours: &["handfast-config", "handfast-net", "handfast-text", "handfast-tls", "handfast-wire"],
+        ours: &[
+            "handfast-config",
+            "handfast-net",
+            "handfast-pki",
+            "handfast-text",
+            "handfast-tls",
+            "handfast-wire",
+        ],
         theirs: &["nix", "rustix", "tempfile", "tokio", "tracing"],
         in_tests: &[],
         never: "process is sockets, rights and limits: no metrics, no connection, no TLS session",
@@ -187,6 +217,7 @@ const TABLE: [Arrows; 27] = [
             "handfast-html",
             "handfast-net",
             "handfast-observe",
+            "handfast-pki",
             "handfast-text",
             "handfast-tls",
         ],
@@ -221,6 +252,7 @@ const TABLE: [Arrows; 27] = [
             "handfast-leg",
             "handfast-net",
             "handfast-observe",
+            "handfast-pki",
             "handfast-process",
             "handfast-text",
             "handfast-tls",
@@ -274,10 +306,12 @@ const TABLE: [Arrows; 27] = [
             "handfast-hyper",
             "handfast-leg",
             "handfast-net",
+            "handfast-pki",
             "handfast-report",
             "handfast-stats",
             "handfast-text",
             "handfast-tls",
+            "handfast-wire",
         ],
         theirs: &[
             "aws-lc-rs",
@@ -285,25 +319,28 @@ const TABLE: [Arrows; 27] = [
             "data-encoding",
             "http-body-util",
             "hyper",
+            "rcgen",
             "rustix",
+            "rustls",
+            "rustls-pki-types",
             "serde",
             "serde_json",
             "tokio",
             "tracing",
         ],
-        in_tests: &["handfast-wire", "proptest", "rcgen", "tempfile"],
-        never: "load is a product: it names no other product, and TLS only through handfast-tls",
+        in_tests: &["proptest", "tempfile"],
+        never: "load is a product: it names no other product, TLS sessions only through handfast-tls; speed/ times the operations of the library itself",
     },
     Arrows {
         name: "handfast-import",
-        ours: &["handfast-text", "handfast-tls"],
+        ours: &["handfast-pki", "handfast-text"],
         theirs: &["glob", "rustls-pki-types", "serde_json", "toml_edit"],
         in_tests: &["rcgen", "tempfile"],
         never: "import is text to text: it dials nothing, resolves nothing and knows no other product; that the proxy takes what it writes is tested where both are known",
     },
     Arrows {
         name: "handfast-doctor",
-        ours: &["handfast-leg", "handfast-net", "handfast-text", "handfast-tls"],
+        ours: &["handfast-leg", "handfast-net", "handfast-pki", "handfast-text", "handfast-tls"],
         theirs: &["libc", "rustix", "schemars", "serde", "serde_json"],
         in_tests: &["jsonschema", "tempfile"],
         never: "doctor is a product: it names no other product, has TLS only through handfast-tls, and changes nothing that it looks at",
@@ -340,7 +377,7 @@ const TABLE: [Arrows; 27] = [
             "handfast-text",
             "handfast-tls",
         ],
-        theirs: &["clap", "maud", "nix", "rustix", "rustls", "serde", "serde_json"],
+        theirs: &["clap", "maud", "nix", "rustix", "rustls", "rustls-pki-types", "serde", "serde_json"],
         in_tests: &[],
         never: "trials is not shipped: it knows programs by their command line alone, and no crate of the program may use it",
     },
@@ -369,6 +406,7 @@ const TABLE: [Arrows; 27] = [
             "handfast-lab",
             "handfast-load",
             "handfast-net",
+            "handfast-pki",
             "handfast-probe",
             "handfast-observe",
             "handfast-process",

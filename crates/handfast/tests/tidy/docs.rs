@@ -212,7 +212,7 @@ fn what_has_drifted_is_seen() {
 
     let document = sample(
         "docs/x.md",
-        "`handfast_loop_turns_total` in `handfast_tls::load`, handfast_load_*\n`handfast_wrong_total`, handfast_lag_seconds_bucket",
+        "`handfast_loop_turns_total` in `handfast_pki::load`, handfast_load_*\n`handfast_wrong_total`, handfast_lag_seconds_bucket",
     );
     let found = unknown_metrics(&document, "\"handfast_loop_turns\", \"handfast_lag\"");
     assert_eq!(found.len(), 1, "{found:?}");

@@ -2,11 +2,11 @@
 
 use rcgen::SanType;
 use rustls_pki_types::ServerName;
+use rustls_pki_types::pem::PemObject;
 
 use super::*;
-use crate::finding::Severity;
-use crate::staple;
-use crate::testing::{Folder, Made, Maker, NOW};
+use handfast_pki::finding::Severity;
+use handfast_testkit::maker::{Folder, Made, Maker, NOW, section_under};
 
 fn at() -> UnixTime {
     UnixTime::since_unix_epoch(std::time::Duration::from_secs(NOW.unsigned_abs()))
@@ -43,9 +43,22 @@ fn a_ca_makes_those_good_that_it_signed_for_their_names() {
 }
 
 /// The CA of the responses is trusted, or an intermediate one of the chain, or exactly the server's certificate.
+/// The certificates that the responses of the fixtures are about.
+fn chain() -> Vec<CertificateDer<'static>> {
+    let chain = include_bytes!("../../../../handfast-pki/fixtures/ocsp/chain.pem");
+    CertificateDer::pem_slice_iter(chain).collect::<Result<_, _>>().unwrap()
+}
+
+/// The response under this heading, as a peer sends it.
+fn sent(heading: &str) -> Vec<u8> {
+    let all = include_str!("../../../../handfast-pki/fixtures/ocsp/responses.pem");
+    let response = section_under(all, heading).replace(" OCSP RESPONSE-", " CERTIFICATE-");
+    CertificateDer::from_pem_slice(response.as_bytes()).unwrap().to_vec()
+}
+
 #[test]
 fn a_stapled_response_decides_about_revocation() {
-    let chain = staple::tests::chain();
+    let chain = chain();
     let pem = |der: &CertificateDer<'_>| {
         let text = data_encoding::BASE64.encode(der);
         format!("-----BEGIN CERTIFICATE-----\n{text}\n-----END CERTIFICATE-----\n")
@@ -76,7 +89,7 @@ fn a_stapled_response_decides_about_revocation() {
         ("by a responder of a stranger", Some("its OCSP response is signed by a responder that must not")),
         ("try later", Some("its OCSP response is the responder's refusal to answer")),
     ] {
-        let response = staple::tests::sent(heading);
+        let response = sent(heading);
         for (trust, intermediates) in [(&by_ca, &[][..]), (&by_ca, &chain[1..]), (&exactly, &chain[1..])] {
             assert_eq!(refusal_of(trust, intermediates, &response), None, "{heading}: it is not looked at");
             let lenient = trust.clone().revocation(Revocation::Stapled);
@@ -104,7 +117,7 @@ fn a_stapled_response_decides_about_revocation() {
     );
     // The issuer is unknown: nothing shows if the response is its own.
     let alone = exactly.revocation(Revocation::StapleRequired);
-    let reason = refusal_of(&alone, &[], &staple::tests::sent("good"));
+    let reason = refusal_of(&alone, &[], &sent("good"));
     assert!(reason.is_some_and(|reason| reason.contains("is signed neither by the certificate's issuer")));
     assert!(by_ca != lenient && lenient != strict, "a ticket of one is not good for the other");
 }

@@ -28,8 +28,8 @@ use crate::server::tests::{Pair, Talk, sent};
 use crate::server::{Server, ServerSettings};
 use crate::session::{Agreed, Failure, Session as _};
 use crate::store::{CertificateStore, Resolver, UnknownName};
-use crate::throwaway;
 use crate::ticket::{KeySet, TicketKeys, TicketSettings};
+use handfast_pki::throwaway;
 
 /// Forgets which group a server took, so that each connection begins as the first one did.
 #[derive(Debug)]

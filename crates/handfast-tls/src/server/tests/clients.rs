@@ -11,7 +11,7 @@ use rustls_pki_types::PrivateKeyDer;
 
 use super::*;
 use crate::client_certificates::{ClientCertificateSettings, Demand, KnownLists, Trust, load, load_all};
-use crate::testing::{Folder, Maker};
+use handfast_testkit::maker::{Folder, Maker};
 
 /// Presents whatever it has, whichever CAs are requested.
 #[derive(Debug)]
@@ -176,7 +176,8 @@ fn version_1(folder: &Folder, by: &str) -> (Vec<u8>, Vec<u8>) {
     ));
     let (chain, key) = (fs::read(folder.at("old.pem")).unwrap(), fs::read(folder.at("old.key")).unwrap());
     let der = CertificateDer::from_pem_slice(&chain).unwrap();
-    assert_eq!(crate::presented::Outline::read(&der).unwrap().version, 1);
+    let (_, parsed) = x509_parser::parse_x509_certificate(&der).unwrap();
+    assert_eq!(parsed.version(), x509_parser::x509::X509Version::V1);
     (chain, key)
 }
 
@@ -257,7 +258,7 @@ fn dates_are_reported_in_words_and_strangers_by_their_alert() {
     let ca = Maker::authority("ca").self_signed();
     folder.put("ca.pem", ca.pem());
     let old = Maker::new(&["a.example.org"]).valid((2020, 1, 1), (2021, 1, 1)).signed_by(&ca);
-    let of = |made: &crate::testing::Made| (made.pem().into_bytes(), made.key_pem().into_bytes());
+    let of = |made: &handfast_testkit::maker::Made| (made.pem().into_bytes(), made.key_pem().into_bytes());
     let (chain, key) = of(&old);
     let words = "it expired on 2021-01-01 00:00:00 UTC";
     is_refused_as(&folder, (&chain, &key), A::CertificateExpired, words);
@@ -336,7 +337,8 @@ fn a_session_in_a_box_is_the_same_session() {
 #[test]
 fn who_fails_where_that_is_tolerated_is_named_and_not_believed() {
     use crate::client_certificates::{ClientCertificateSettings, KnownLists, load_all};
-    use crate::session::{CertificateFault, Verdict};
+    use crate::session::Verdict;
+    use handfast_pki::presented::CertificateFault;
     let folder = Folder::new();
     authority(&folder);
     let (chain, key) =

@@ -16,11 +16,11 @@ use rustls_pki_types::UnixTime;
 
 use super::*;
 use crate::client_certificates::{Demand, load};
-use crate::load::{Source, load as load_certificates};
-use crate::testing::{Folder, Maker, NOW};
+use handfast_pki::load::{Source, load as load_certificates};
+use handfast_testkit::maker::{Folder, Maker, NOW};
 
 fn fixture(name: &str) -> Vec<u8> {
-    fs::read(format!("{}/fixtures/{name}", env!("CARGO_MANIFEST_DIR"))).unwrap()
+    fs::read(format!("{}/../handfast-pki/fixtures/{name}", env!("CARGO_MANIFEST_DIR"))).unwrap()
 }
 
 /// The certificates in files that `put` writes, loaded as of `now`.

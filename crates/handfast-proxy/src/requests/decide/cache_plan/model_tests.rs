@@ -9,8 +9,8 @@ use std::rc::Rc;
 
 use handfast_cache::bypass;
 use handfast_leg::memory::{Dice, dice};
+use handfast_pki::ShownCertificate;
 use handfast_testkit::cases::draws;
-use handfast_tls::session::ShownCertificate;
 use handfast_http::http1::HeadLimits;
 
 use super::*;

@@ -1,7 +1,7 @@
 //! Fields that backends and clients receive by the rules of a route.
 
 use handfast_config::{PathRule, new_target};
-use handfast_tls::session::ShownCertificate;
+use handfast_pki::ShownCertificate;
 
 use super::*;
 use crate::requests::decide::request::Action;
