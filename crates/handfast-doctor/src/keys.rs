@@ -172,7 +172,8 @@ fn presented(host: &str, port: u16) -> Result<Vec<Vec<u8>>, Unreached> {
     line.send(hello.bytes.filled(), end)?;
     let mut connection = Connection::new(line, Some(hello.session));
     let shaken = connection.shake(end);
-    let presented = connection.session.as_ref().map(ClientSession::presented).unwrap_or_default();
+    let chain = |session: &ClientSession| session.chain().map(<[u8]>::to_vec).collect();
+    let presented: Vec<Vec<u8>> = connection.session.as_ref().map(chain).unwrap_or_default();
     match shaken {
         // The chain is complete; whether the server receives the end does not matter.
         Ok(()) => drop(connection.close(end)),

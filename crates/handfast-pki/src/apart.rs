@@ -10,6 +10,7 @@
 )]
 
 use std::collections::HashMap;
+use std::fmt;
 use std::io;
 use std::path::Path;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -59,6 +60,31 @@ pub(crate) fn stamp(holder: &dyn Holder, path: &Path) -> Option<FileStamp> {
     wire::decode_stamp(&holder.stamp(path).ok()?)
 }
 
+/// Reason why the process that holds the keys made no signature.
+#[derive(Clone, Debug, PartialEq)]
+pub enum SignError {
+    /// It does not have the key.
+    NoKey,
+    /// The key signs in other schemes.
+    OtherScheme,
+    /// The library failed.
+    Library(rustls::Error),
+}
+
+impl fmt::Display for SignError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoKey => f.write_str(
+                "it does not have this key: the file was changed or removed after it was read, and the process was started again since",
+            ),
+            Self::OtherScheme => f.write_str("the key does not sign in this scheme"),
+            Self::Library(error) => write!(f, "{error}"),
+        }
+    }
+}
+
+impl std::error::Error for SignError {}
+
 /// The keys, in the process that holds them.
 #[derive(Debug, Default)]
 pub struct Held(RwLock<HashMap<KeyId, Arc<dyn SigningKey>>>);
@@ -86,15 +112,13 @@ impl Held {
     /// Signs a message of a handshake.
     ///
     /// **Errors**: there is no such key, or it does not sign in this scheme.
-    pub fn sign(&self, key: &KeyId, scheme: u16, message: &[u8]) -> Result<Vec<u8>, String> {
+    pub fn sign(&self, key: &KeyId, scheme: u16, message: &[u8]) -> Result<Vec<u8>, SignError> {
         let held = self.0.read().unwrap_or_else(PoisonError::into_inner);
         let key = held.get(key).cloned();
         drop(held);
-        let key = key.ok_or(
-            "it does not have this key: the file was changed or removed after it was read, and the process was started again since",
-        )?;
-        let signer = key.choose_scheme(&[scheme.into()]).ok_or("the key does not sign in this scheme")?;
-        signer.sign(message).map_err(|error| error.to_string())
+        let signer =
+            key.ok_or(SignError::NoKey)?.choose_scheme(&[scheme.into()]).ok_or(SignError::OtherScheme)?;
+        signer.sign(message).map_err(SignError::Library)
     }
 
     /// Removes a key; a signature that is being made with it is still completed.

@@ -12,7 +12,7 @@ use rustls::sign::CertifiedKey;
 use rustls_pki_types::CertificateDer;
 
 use crate::compressed::Compressed;
-use crate::finding::{Finding, Reason};
+use crate::finding::{Finding, Reason, has_error};
 use crate::key::Key;
 use crate::key_kind::KeyKind;
 use crate::names::Names;
@@ -54,7 +54,7 @@ impl Certificate {
         let mut findings = std::mem::take(&mut contents.findings);
         let keys = std::mem::take(&mut contents.keys);
         let chain = contents.certificates;
-        if findings.iter().any(|finding| finding.severity == crate::Severity::Error) {
+        if has_error(&findings) {
             return (None, findings);
         }
         let known_keys = Lists::default();
@@ -256,7 +256,7 @@ pub(crate) fn refuse_unusable(
 ) -> bool {
     let before = findings.len();
     if let KeyKind::Unusable(what) = leaf.kind {
-        let message = format!("the certificate's key is {what}, which cannot be used");
+        let message = format!("the certificate's key is {}, which cannot be used", what.name());
         let finding = Finding::error(Reason::BadKey, file, message);
         findings.push(finding.hint("reissue it with an ECDSA P-256 or an RSA-2048 key"));
     }

@@ -214,6 +214,11 @@ impl Finding {
     }
 }
 
+/// Returns true if one of the findings is an error.
+pub fn has_error(findings: &[Finding]) -> bool {
+    findings.iter().any(|finding| finding.severity == Severity::Error)
+}
+
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.file.display(), self.message)

@@ -2,6 +2,8 @@
 
 use rustls::SignatureScheme;
 
+use crate::der::{BIT_STRING, Der, INTEGER, OBJECT_IDENTIFIER, SEQUENCE, bits};
+
 /// Kind of a certificate's key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyKind {
@@ -21,11 +23,95 @@ pub enum KeyKind {
     MlDsa65,
     /// ML-DSA-87.
     MlDsa87,
-    /// One that TLS here cannot use, and what it is.
-    Unusable(&'static str),
+    /// One that TLS here cannot use.
+    Unusable(UnusableKind),
+}
+
+/// Kind of a key that TLS here cannot use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UnusableKind {
+    /// RSA that signs in PSS only.
+    RsaPss,
+    /// ECDSA on another curve than P-256, P-384, P-521.
+    OtherCurve,
+    /// ECDSA with a curve that has no name.
+    UnnamedCurve,
+    /// Ed448.
+    Ed448,
+    /// DSA.
+    Dsa,
+    /// RSA whose numbers cannot be read.
+    Unreadable,
+    /// Any other.
+    Unknown,
+}
+
+impl UnusableKind {
+    /// Its description for the owner of the key.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::RsaPss => "RSA marked for PSS only (id-RSASSA-PSS)",
+            Self::OtherCurve => "ECDSA on a curve other than P-256, P-384, P-521",
+            Self::UnnamedCurve => "ECDSA with a curve that is not named",
+            Self::Ed448 => "Ed448",
+            Self::Dsa => "DSA",
+            Self::Unreadable => "RSA with a broken modulus",
+            Self::Unknown => "of a kind that is not known here",
+        }
+    }
+
+    /// Its description as a key that a peer has.
+    pub(crate) const fn of_peer(self) -> &'static str {
+        match self {
+            Self::RsaPss => "an RSA key marked for PSS only",
+            Self::OtherCurve | Self::UnnamedCurve => "an ECDSA key on a curve other than P-256, P-384, P-521",
+            Self::Ed448 => "an Ed448 key",
+            Self::Dsa => "a DSA key",
+            Self::Unreadable => "a key that cannot be read",
+            Self::Unknown => "a key of a kind that is not known here",
+        }
+    }
 }
 
 impl KeyKind {
+    /// Of the key with this SubjectPublicKeyInfo (RFC 5280 §4.1.2.7), without its header.
+    pub(crate) fn of_key(info: &[u8]) -> Self {
+        Self::read(info).unwrap_or(Self::Unusable(UnusableKind::Unreadable))
+    }
+
+    fn read(info: &[u8]) -> Option<Self> {
+        let mut info = Der(info);
+        let mut algorithm = Der(info.expect(SEQUENCE)?);
+        Some(match algorithm.expect(OBJECT_IDENTIFIER)? {
+            // 1.2.840.113549.1.1.1
+            [0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 1, 1, 1] => {
+                // One byte states that no bits are unused.
+                let key = info.expect(BIT_STRING)?.get(1..)?;
+                let mut numbers = Der(Der(key).expect(SEQUENCE)?);
+                let modulus = numbers.expect(INTEGER)?;
+                numbers.expect(INTEGER)?;
+                Self::Rsa(bits(modulus))
+            }
+            [0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 1, 1, 10] => Self::Unusable(UnusableKind::RsaPss),
+            // 1.2.840.10045.2.1, and the curve's name.
+            [0x2a, 0x86, 0x48, 0xce, 0x3d, 2, 1] => match algorithm.optional(OBJECT_IDENTIFIER) {
+                Some([0x2a, 0x86, 0x48, 0xce, 0x3d, 3, 1, 7]) => Self::EcdsaP256,
+                Some([0x2b, 0x81, 4, 0, 34]) => Self::EcdsaP384,
+                Some([0x2b, 0x81, 4, 0, 35]) => Self::EcdsaP521,
+                Some(_) => Self::Unusable(UnusableKind::OtherCurve),
+                None => Self::Unusable(UnusableKind::UnnamedCurve),
+            },
+            [0x2b, 0x65, 0x70] => Self::Ed25519,
+            [0x2b, 0x65, 0x71] => Self::Unusable(UnusableKind::Ed448),
+            // 2.16.840.1.101.3.4.3
+            [0x60, 0x86, 0x48, 1, 0x65, 3, 4, 3, 17] => Self::MlDsa44,
+            [0x60, 0x86, 0x48, 1, 0x65, 3, 4, 3, 18] => Self::MlDsa65,
+            [0x60, 0x86, 0x48, 1, 0x65, 3, 4, 3, 19] => Self::MlDsa87,
+            [0x2a, 0x86, 0x48, 0xce, 0x38, 4, 1] => Self::Unusable(UnusableKind::Dsa),
+            _ => Self::Unusable(UnusableKind::Unknown),
+        })
+    }
+
     /// Its name in logs and pages: `RSA-2048`, `ECDSA-P256`, `Ed25519`, ….
     pub const fn name(self) -> &'static str {
         match self {
@@ -43,7 +129,7 @@ impl KeyKind {
             Self::MlDsa44 => "ML-DSA-44",
             Self::MlDsa65 => "ML-DSA-65",
             Self::MlDsa87 => "ML-DSA-87",
-            Self::Unusable(what) => what,
+            Self::Unusable(kind) => kind.name(),
         }
     }
 
@@ -140,13 +226,13 @@ mod tests {
         );
         let rsa = KeyKind::Rsa(2048).schemes();
         assert!(rsa.len() == 6 && rsa.iter().all(|scheme| format!("{scheme:?}").starts_with("RSA_")));
-        assert!(KeyKind::Unusable("DSA").schemes().is_empty());
+        assert!(KeyKind::Unusable(UnusableKind::Dsa).schemes().is_empty());
     }
 
     #[test]
     fn each_kind_has_a_name_of_its_own() {
         let names: std::collections::HashSet<_> = PREFERRED.iter().map(|kind| kind.name()).collect();
         assert_eq!(names.len(), PREFERRED.len());
-        assert_eq!((KeyKind::Rsa(2050).name(), KeyKind::Unusable("DSA").name()), ("RSA", "DSA"));
+        assert_eq!((KeyKind::Rsa(2050).name(), KeyKind::Unusable(UnusableKind::Dsa).name()), ("RSA", "DSA"));
     }
 }

@@ -20,6 +20,7 @@
 #![forbid(unsafe_code)]
 
 pub mod apart;
+mod asn1;
 pub mod certificate;
 pub mod compressed;
 mod der;
@@ -30,6 +31,7 @@ mod key;
 pub mod key_kind;
 pub mod load;
 pub mod names;
+mod outline;
 pub mod parsed;
 pub mod pem;
 mod pkcs12;
@@ -43,14 +45,13 @@ mod shown;
 mod signed;
 pub mod source;
 mod staple;
-mod strict;
 pub mod subject;
 pub mod throwaway;
 pub mod unix_time;
 pub mod weak;
 
+pub use asn1::algorithms;
 pub use finding::{Finding, Reason, Severity};
 pub use identifiers::spaced;
 pub use presented::Pin;
 pub use shown::ShownCertificate;
-pub use signed::algorithms;

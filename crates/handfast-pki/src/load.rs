@@ -25,7 +25,7 @@ use std::time::SystemTime;
 
 use crate::apart::{self, Holder, KeyId};
 use crate::certificate::{self, Certificate};
-use crate::finding::{Finding, Reason, Severity};
+use crate::finding::{Finding, Reason, Severity, has_error};
 pub use crate::read::FileStamp;
 use crate::read::{failed, watch};
 use crate::sections::Contents;
@@ -207,7 +207,7 @@ fn take(path: &Path, loaded: &mut Loaded) -> Option<Contents> {
         return None;
     }
     let findings = std::mem::take(&mut contents.findings);
-    let is_broken = findings.iter().any(|finding| finding.severity == Severity::Error);
+    let is_broken = has_error(&findings);
     loaded.findings.extend(findings);
     (!is_broken).then_some(contents)
 }

@@ -47,6 +47,14 @@ pub(crate) fn is_for(name: &str, host: &str) -> bool {
     }
 }
 
+/// The address in an alternative name (RFC 5280 §4.2.1.6).
+pub(crate) fn ip_address(bytes: &[u8]) -> Option<IpAddr> {
+    match bytes.len() {
+        4 => <[u8; 4]>::try_from(bytes).ok().map(IpAddr::from),
+        _ => <[u8; 16]>::try_from(bytes).ok().map(IpAddr::from),
+    }
+}
+
 /// A name as it is in certificates: without the dot of the root.
 pub fn without_root_dot(name: &str) -> &str {
     name.strip_suffix('.').unwrap_or(name)

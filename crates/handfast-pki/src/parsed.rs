@@ -1,21 +1,21 @@
-//! The parsed fields of one X.509 certificate, so that it is parsed once.
+//! A certificate of a file: its fields, owned, so that a file is parsed once.
 //!
-//! In: DER. Out: a [`Parsed`] that owns its bytes and borrows nothing. Next: `certificate.rs` makes chains of them.
+//! In: DER. Out: a [`Parsed`], or the fault for the operator. x509-parser reads it, because a message needs names as text and the
+//! extension that cannot be read; `outline.rs`, which reads what peers send, has neither. Next: `certificate.rs` makes chains of them.
 
 use std::fmt;
 use std::net::IpAddr;
 
 use rustls_pki_types::CertificateDer;
-use x509_parser::asn1_rs::Oid;
 use x509_parser::error::X509Error;
 use x509_parser::extensions::{GeneralName, ParsedExtension};
 use x509_parser::nom;
 use x509_parser::prelude::{FromDer, X509Certificate};
-use x509_parser::public_key::PublicKey;
 
-use crate::der::bits;
+use crate::der::{Der, SEQUENCE};
 use crate::key_kind::KeyKind;
-use crate::strict;
+use crate::names::ip_address;
+use crate::outline::strict;
 use crate::weak::{self, Lists, Weakness};
 
 /// One certificate of a file.
@@ -115,7 +115,7 @@ impl Parsed {
         }
         let key = x509.public_key();
         Ok(Self {
-            kind: kind(&x509),
+            kind: Der(key.raw).expect(SEQUENCE).map_or(KeyKind::of_key(&[]), KeyKind::of_key),
             public_key: key.raw.into(),
             subject_der: x509.subject().as_raw().into(),
             issuer_der: x509.issuer().as_raw().into(),
@@ -179,20 +179,13 @@ fn names(x509: &X509Certificate<'_>) -> Result<Names, Malformed> {
                 }
             }
             GeneralName::DNSName(name) => names.unusable.push((*name).into()),
-            GeneralName::IPAddress(bytes) => names.ip.extend(address(bytes)),
+            GeneralName::IPAddress(bytes) => names.ip.extend(ip_address(bytes)),
             _ => {}
         }
     }
     let common = x509.subject().iter_common_name().next().and_then(|name| name.as_str().ok());
     names.common = common.filter(|name| name.contains('.') && is_usable(name)).map(Into::into);
     Ok(names)
-}
-
-fn address(bytes: &[u8]) -> Option<IpAddr> {
-    if let Ok(four) = <[u8; 4]>::try_from(bytes) {
-        return Some(IpAddr::from(four));
-    }
-    <[u8; 16]>::try_from(bytes).ok().map(IpAddr::from)
 }
 
 /// Returns true if a client can request `name`: a DNS name, or one with `*` as its whole first label.
@@ -205,39 +198,6 @@ fn is_usable(name: &str) -> bool {
             && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
     };
     name.len() <= 253 && !host.is_empty() && host.split('.').all(label_is_usable)
-}
-
-fn kind(x509: &X509Certificate<'_>) -> KeyKind {
-    let key = x509.public_key();
-    let algorithm = &key.algorithm.algorithm;
-    let is = |oid: &[u64]| Oid::from(oid).is_ok_and(|oid| oid == *algorithm);
-    if is(&[1, 2, 840, 113_549, 1, 1, 1]) {
-        return match key.parsed() {
-            Ok(PublicKey::RSA(rsa)) => KeyKind::Rsa(bits(rsa.modulus)),
-            _ => KeyKind::Unusable("RSA with a broken modulus"),
-        };
-    }
-    if is(&[1, 2, 840, 10045, 2, 1]) {
-        let curve = key.algorithm.parameters.as_ref().and_then(|parameters| parameters.as_oid().ok());
-        let curve = curve.map(|curve| curve.to_id_string());
-        return match curve.as_deref() {
-            Some("1.2.840.10045.3.1.7") => KeyKind::EcdsaP256,
-            Some("1.3.132.0.34") => KeyKind::EcdsaP384,
-            Some("1.3.132.0.35") => KeyKind::EcdsaP521,
-            Some(_) => KeyKind::Unusable("ECDSA on a curve other than P-256, P-384, P-521"),
-            None => KeyKind::Unusable("ECDSA with a curve that is not named"),
-        };
-    }
-    match algorithm.to_id_string().as_str() {
-        "1.3.101.112" => KeyKind::Ed25519,
-        "1.3.101.113" => KeyKind::Unusable("Ed448"),
-        "2.16.840.1.101.3.4.3.17" => KeyKind::MlDsa44,
-        "2.16.840.1.101.3.4.3.18" => KeyKind::MlDsa65,
-        "2.16.840.1.101.3.4.3.19" => KeyKind::MlDsa87,
-        "1.2.840.113549.1.1.10" => KeyKind::Unusable("RSA marked for PSS only (id-RSASSA-PSS)"),
-        "1.2.840.10040.4.1" => KeyKind::Unusable("DSA"),
-        _ => KeyKind::Unusable("of a kind that is not known here"),
-    }
 }
 
 /// The hash of a signature that can be forged: browsers refuse it, and so does OpenSSL as it comes.

@@ -39,7 +39,7 @@ pub fn fault(error: &PemError) -> String {
     }
 }
 
-/// Syntax error in PEM text.
+/// Fault of a PEM text.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Broken {
     /// A section that begins at `line` and does not end.
@@ -56,6 +56,10 @@ pub(crate) enum Broken {
     Quoted { line: usize },
     /// `BEGIN` and `END` in one line.
     OneLine { line: usize },
+    /// A certificate whose text is not base64.
+    NotBase64 { line: usize },
+    /// No certificate, but perhaps this section.
+    NoCertificate(Option<&'static str>),
 }
 
 impl Broken {
@@ -73,7 +77,7 @@ impl Broken {
                 Some("remove what is in front of -----BEGIN, and of the lines below it".to_owned())
             }
             Self::OneLine { .. } => Some("its line breaks were lost: copy the file again".to_owned()),
-            Self::NoEnd { .. } | Self::WrongEnd { .. } | Self::BadBegin { .. } => None,
+            _ => None,
         }
     }
 }
@@ -94,6 +98,9 @@ impl fmt::Display for Broken {
             Self::Indented { line } => write!(f, "line {line}: a BEGIN line that is indented"),
             Self::Quoted { line } => write!(f, "line {line}: text in front of BEGIN"),
             Self::OneLine { line } => write!(f, "line {line}: BEGIN and END in one line"),
+            Self::NotBase64 { line } => write!(f, "line {line}: the text of a certificate is not base64"),
+            Self::NoCertificate(Some(other)) => write!(f, "no certificate there, but {other}"),
+            Self::NoCertificate(None) => f.write_str("no certificate there, expected PEM"),
         }
     }
 }
@@ -193,26 +200,37 @@ fn before_begin(text: &[u8], line: usize) -> Broken {
     if contains(text, END) { Broken::RunTogether { line } } else { Broken::Quoted { line } }
 }
 
+/// Reason why a PEM text does not consist of certificates.
+#[derive(Debug, PartialEq, Eq)]
+pub struct CertificatesError(Broken);
+
+impl fmt::Display for CertificatesError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
+
+impl std::error::Error for CertificatesError {}
+
 /// The certificates of a PEM text.
 ///
 /// **Errors**: it is broken, or has none; for people.
-pub fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
-    let sections = sections(pem).map_err(|broken| broken.to_string())?;
+pub fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, CertificatesError> {
+    let sections = sections(pem).map_err(CertificatesError)?;
     let mut certificates = Vec::new();
     let mut others = Vec::new();
     for section in &sections {
         match section.der() {
             Some((SectionKind::Certificate, der)) => certificates.push(CertificateDer::from(der.to_vec())),
             None if section.is_certificate() => {
-                return Err(format!("line {}: the text of a certificate is not base64", section.line));
+                return Err(CertificatesError(Broken::NotBase64 { line: section.line }));
             }
             _ => others.push(section.name()),
         }
     }
     match (certificates.is_empty(), others.first()) {
         (false, _) => Ok(certificates),
-        (true, Some(other)) => Err(format!("no certificate there, but {other}")),
-        (true, None) => Err("no certificate there, expected PEM".to_owned()),
+        (true, other) => Err(CertificatesError(Broken::NoCertificate(other.copied()))),
     }
 }
 
@@ -339,11 +357,11 @@ mod tests {
             ("SECRET", "no certificate there, but an unknown section"),
         ] {
             let text = ONE.replace("CERTIFICATE", label);
-            assert_eq!(certificates(text.as_bytes()).expect_err(label), reason);
+            assert_eq!(certificates(text.as_bytes()).expect_err(label).to_string(), reason);
         }
         let broken = ONE.replace("AAEC", "A*EC");
         assert_eq!(
-            certificates(broken.as_bytes()).expect_err("no base64"),
+            certificates(broken.as_bytes()).expect_err("no base64").to_string(),
             "line 1: the text of a certificate is not base64"
         );
     }

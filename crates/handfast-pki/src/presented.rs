@@ -12,21 +12,19 @@ use std::sync::Arc;
 use rustls_pki_types::{CertificateDer, ServerName, TrustAnchor, UnixTime};
 use webpki::EndEntityCert;
 
+use crate::key_kind::KeyKind;
 use crate::names::is_for;
+use crate::outline::{DNS, Outline};
 use crate::revocation::Revocations;
 pub use crate::staple::StapleError;
 use crate::subject;
 use crate::weak::{Lists, PublicKey, RSA_BITS, Weakness};
 use bounds::{BYTES, INTERMEDIATES};
-pub(crate) use outline::Outline;
-use outline::PublicKeyKind;
-pub use outline::{Standing, standing};
 use path::{Own, Search};
 pub use refusal::{CertificateFault, Peer, Refusal};
 pub use stapled::Stapled;
 pub use version1::Rewritten;
 
-pub(crate) mod outline;
 mod bounds;
 mod path;
 mod pin;
@@ -34,7 +32,7 @@ mod refusal;
 mod stapled;
 mod version1;
 
-pub use pin::Pin;
+pub use pin::{BadPin, Pin};
 
 /// Earlier check of a path's keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -210,11 +208,33 @@ impl Authorities {
     ) -> Result<(), Refusal> {
         let outline = Outline::read(own).ok_or(Refusal::Unreadable)?;
         let checked = check_alternative_names(own, &outline, name);
-        if checked.is_err() && common_name && !outline.has_names(outline::DNS) {
+        if checked.is_err() && common_name && !outline.has_names(DNS) {
             return check_common_name(&outline, &name.to_str());
         }
         checked
     }
+}
+
+/// The use of a certificate that is configured as trusted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// It vouches for others. One of X.509 version 1 that signed itself does so too, as OpenSSL has it: in that version
+    /// nothing could show that.
+    Authority,
+    /// It signed itself and is no CA: it vouches for itself alone.
+    Itself,
+    /// It can sign no certificate.
+    Leaf,
+}
+
+/// The standing of a certificate that is named as trusted; `None` when it cannot be read.
+pub fn standing(certificate: &CertificateDer<'_>) -> Option<Standing> {
+    let outline = Outline::read(certificate)?;
+    Some(match (outline.is_authority, outline.is_self_issued(), outline.version) {
+        (true, ..) | (false, true, 1) => Standing::Authority,
+        (false, true, _) => Standing::Itself,
+        (false, false, _) => Standing::Leaf,
+    })
 }
 
 /// Checks that one of the alternative names is this one.
@@ -251,16 +271,16 @@ fn check_common_name(own: &Outline<'_>, host: &str) -> Result<(), Refusal> {
 
 /// Requirements for the peer's own certificate, independent of its issuer.
 fn check_key(own: &Outline<'_>, peer: Peer) -> Result<(), Refusal> {
-    match own.key_kind() {
+    match KeyKind::of_key(own.key) {
         // Checks that cost nothing come first.
-        PublicKeyKind::Rsa(bits) if bits < RSA_BITS => {
+        KeyKind::Rsa(bits) if bits < RSA_BITS => {
             return Err(Refusal::WeakKey { weakness: Weakness::TooSmall { bits }, is_own: true });
         }
-        PublicKeyKind::Rsa(bits) if bits > MAX_RSA_BITS => {
+        KeyKind::Rsa(bits) if bits > MAX_RSA_BITS => {
             return Err(Refusal::UnknownKey("an RSA key of more than 8192 bits"));
         }
-        PublicKeyKind::Unknown(kind) => return Err(Refusal::UnknownKey(kind)),
-        PublicKeyKind::Rsa(_) | PublicKeyKind::Known => {}
+        KeyKind::Unusable(kind) => return Err(Refusal::UnknownKey(kind.of_peer())),
+        _ => {}
     }
     // RFC 9846 §4.5.2.2 and RFC 9846 §4.5.2.3; servers are left what other clients leave them.
     if peer == Peer::Client && own.may_sign == Some(false) {

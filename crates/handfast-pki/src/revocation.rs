@@ -12,9 +12,10 @@ use rustls_pki_types::UnixTime;
 
 pub use files::{KnownLists, Read, late_at, read};
 pub use list::List;
-use list::name;
 
-use crate::presented::{Outline, Refusal};
+use crate::asn1::name_text;
+use crate::outline::Outline;
+use crate::presented::Refusal;
 
 mod files;
 mod list;
@@ -106,7 +107,7 @@ impl Revocations {
                 Err(Refusal::ListExpired { by: by.clone(), since })
             }
             None if is_own && !is_covered && !self.lenience.accept_missing => {
-                Err(Refusal::NoList { by: name(certificate.issuer) })
+                Err(Refusal::NoList { by: name_text(certificate.issuer) })
             }
             _ => Ok(()),
         }

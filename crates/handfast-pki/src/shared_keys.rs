@@ -15,8 +15,8 @@ use std::sync::Arc;
 
 use crate::certificate::Certificate;
 use crate::finding::{Finding, Reason};
+use crate::outline::Outline;
 use crate::parsed::Parsed;
-use crate::presented::Outline;
 use crate::weak::shared_factors;
 
 /// Second labels under which registries of countries give names.

@@ -6,8 +6,8 @@
 
 use rustls_pki_types::CertificateDer;
 
+use crate::outline::Outline;
 use crate::pem;
-use crate::signed::Frame;
 use refusal::MAX_RESPONSE_BYTES;
 pub use refusal::StapleError;
 
@@ -55,7 +55,7 @@ pub(crate) fn check(der: &[u8], own: &[u8], issuer: IssuerKey<'_>, now: i64) -> 
     }
     let mut response = response::read(der)?;
     response.certificates.truncate(RESPONDERS);
-    let leaf = Frame::of(own).ok_or(StapleError::OtherCertificate)?;
+    let leaf = Outline::read(own).ok_or(StapleError::OtherCertificate)?;
     verify::judge(&response, &leaf, Some(issuer), now).map(|_| ())
 }
 

@@ -385,12 +385,6 @@ impl ClientSession {
         Ok(())
     }
 
-    /// The certificates that the server presented, its own first, in DER; empty before they came.
-    pub fn presented(&self) -> Vec<Vec<u8>> {
-        let chain = self.core.connection.peer_certificates().unwrap_or_default();
-        chain.iter().map(|certificate| certificate.to_vec()).collect()
-    }
-
     /// Returns true if the hello offers a session to resume.
     pub fn offered_ticket(&self) -> bool {
         self.offered

@@ -20,7 +20,7 @@ use crate::peer_certificate;
 use crate::session::Verdict;
 use crate::side_channels;
 use handfast_pki::algorithms;
-use handfast_pki::finding::{Finding, Reason, Severity};
+use handfast_pki::finding::{Finding, Reason, has_error};
 use handfast_pki::key_kind::KeyKind;
 use handfast_pki::load::TrustFile;
 use handfast_pki::parsed::Parsed;
@@ -122,7 +122,7 @@ pub struct ClientCertificates {
 /// Identifier of the set of checked key weaknesses. A new check changes the text, which invalidates older tickets.
 const KEYS_LOOKED_INTO: &[u8] = b"weak keys 1";
 
-/// Result of [`load`].
+/// Result of [`load_all`].
 #[derive(Debug)]
 pub struct LoadedAuthorities {
     /// The rule; `None` when a finding is an error.
@@ -152,19 +152,7 @@ pub struct ListFact {
     pub late_at: Option<i64>,
 }
 
-/// Reads the CA certificates in the PEM file `authorities` and makes the rule.
-///
-/// Keys on the lists `known_keys` are refused, of the CAs and of clients.
-pub fn load(
-    authorities: &Path,
-    demand: Demand,
-    known_keys: &Arc<Lists>,
-    now: SystemTime,
-) -> LoadedAuthorities {
-    load_all(&ClientCertificateSettings::new(authorities, demand, known_keys), &KnownLists::default(), now)
-}
-
-/// Reads everything that is wanted and makes the rule. Revocation lists that are `known`, and whose files have not
+/// Reads the certificates and lists of `settings` and makes the rule. Revocation lists that are `known`, and whose files have not
 /// changed, are not read again; nor are those that cannot be read now.
 ///
 /// **Cost**: for a million revoked certificates about a second, 22 MB, and while they are read the size of their file
@@ -189,11 +177,10 @@ pub fn load_all(
         files_read: read.files_read,
         folders: Vec::new(),
     };
-    let is_error = |findings: &[Finding]| findings.iter().any(|finding| finding.severity == Severity::Error);
-    let can_read_lists = !settings.lists.is_empty() && !is_error(&loaded.findings);
+    let can_read_lists = !settings.lists.is_empty() && !has_error(&loaded.findings);
     let read = can_read_lists.then(|| lists(settings, &certificates, known, now, &mut loaded, &mut folders));
     let rule = rule(&certificates, settings, read, &mut loaded.findings);
-    loaded.rule = rule.filter(|_| !is_error(&loaded.findings));
+    loaded.rule = rule.filter(|_| !has_error(&loaded.findings));
     loaded.folders = folders.into_iter().collect();
     loaded
 }
@@ -232,7 +219,7 @@ fn lists(
     loaded.files_read.append(&mut read.files_read);
     folders.append(&mut read.folders);
     // Another finding reports a list that cannot be read.
-    let is_whole = !loaded.findings.iter().any(|finding| finding.severity == Severity::Error);
+    let is_whole = !has_error(&loaded.findings);
     if let Some(file) = settings.trust.file().filter(|_| is_whole && !settings.lenience.accept_missing) {
         doubts::report_missing_lists(&authorities, &read.lists, file, &mut loaded.findings);
     }
@@ -269,7 +256,9 @@ impl Named {
     fn unusable(&self) -> String {
         match (&self.weakness, self.parsed.kind) {
             (Some(weakness), _) => format!("has a key that {weakness} ({})", weakness.why()),
-            (None, KeyKind::Unusable(kind)) => format!("has a key that cannot be used here, {kind}"),
+            (None, kind @ KeyKind::Unusable(_)) => {
+                format!("has a key that cannot be used here, {}", kind.name())
+            }
             _ => "is no CA certificate".to_owned(),
         }
     }
@@ -317,7 +306,7 @@ fn rule(
         }
     }
     if trusted.is_empty() {
-        if !findings.iter().any(|finding| finding.severity == Severity::Error) {
+        if !has_error(findings) {
             let message = "holds no CA that is trusted: all were revoked";
             findings.push(Finding::error(Reason::Revoked, file, message));
         }
@@ -585,4 +574,4 @@ impl fmt::Debug for ClientCertificates {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -83,7 +83,7 @@ impl ValueKind for Identity {
     const ALLOWED: &'static str = FORMS;
 
     fn parse(&self, item: &Item<'_>, _: &Reading<'_>) -> Result<Rule, Fault> {
-        Rule::parse(self.text(item)?).map_err(Fault::new)
+        Rule::parse(self.text(item)?).map_err(|error| Fault::new(error.to_string()))
     }
 }
 

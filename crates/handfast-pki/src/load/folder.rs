@@ -11,7 +11,7 @@ use super::inspected_file::InspectedFile;
 use super::loaded::Loaded;
 use super::staples;
 use crate::certificate;
-use crate::finding::{Finding, Reason, Severity};
+use crate::finding::{Finding, Reason, Severity, has_error};
 use crate::key::Key;
 use crate::parsed::Parsed;
 use crate::read::{self, Failure, FileStamp, failed};
@@ -129,7 +129,7 @@ impl Holding {
             loaded.findings.push(finding);
             return None;
         }
-        let is_broken = contents.findings.iter().any(|finding| finding.severity == Severity::Error);
+        let is_broken = has_error(&contents.findings);
         loaded.findings.extend(contents.findings.into_iter().map(not_used));
         if is_broken || (contents.certificates.is_empty() && contents.keys.is_empty()) {
             return None;

@@ -187,7 +187,8 @@ impl Inspection<'_> {
         if let KeyKind::Unusable(what) = one.kind
             && !is_authority(one)
         {
-            let message = format!("the key of {} is {what}, which TLS clients do not take", named(one));
+            let message =
+                format!("the key of {} is {}, which TLS clients do not take", named(one), what.name());
             into.findings.push(Finding::warning(Reason::BadKey, file, message).hint(REISSUE));
         }
         into.findings.extend(self.dates(file, one));

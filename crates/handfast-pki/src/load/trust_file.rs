@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use crate::finding::{Finding, Reason, Severity};
+use crate::finding::{Finding, Reason, has_error};
 use crate::parsed::Parsed;
 use crate::read::{self, FileStamp, failed, watch};
 use crate::sections::{Contents, no_certificate};
@@ -67,6 +67,6 @@ impl TrustFile {
 
     /// Returns true if no finding is an error so far.
     pub fn is_usable(&self) -> bool {
-        !self.findings.iter().any(|finding| finding.severity == Severity::Error)
+        !has_error(&self.findings)
     }
 }

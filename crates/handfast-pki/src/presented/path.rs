@@ -17,12 +17,13 @@ use webpki::{EndEntityCert, KeyUsage, VerifiedPath};
 
 use super::Authorities;
 use super::bounds::PATHS;
-use super::outline::{self, Outline, PublicKeyKind};
 use super::refusal::{Peer, Refusal};
 use super::stapled::Stapled;
 use super::version1::Rewritten;
+use crate::asn1::algorithms;
+use crate::key_kind::KeyKind;
+use crate::outline::{Outline, constraints};
 use crate::revocation::Issuer;
-use crate::signed::algorithms;
 use crate::staple::IssuerKey;
 use crate::weak::{RSA_BITS, Weakness};
 
@@ -55,11 +56,7 @@ pub(super) struct Search<'a> {
     authorities: &'a Authorities,
     peer: Peer,
     now: UnixTime,
-    own: &'a Outline<'a>,
-    certificate: &'a EndEntityCert<'a>,
-    rewritten: Option<&'a Rewritten<'a>>,
-    der: &'a [u8],
-    stapled: Stapled<'a>,
+    own: Own<'a>,
     /// The candidates between it and a trusted CA.
     candidates: Vec<(Outline<'a>, &'a CertificateDer<'a>)>,
     steps: usize,
@@ -76,7 +73,6 @@ impl<'a> Search<'a> {
         own: Own<'a>,
         intermediates: &'a [CertificateDer<'a>],
     ) -> Self {
-        let Own { der, outline: own, certificate, rewritten, stapled } = own;
         let mut candidates: Vec<(Outline<'a>, &CertificateDer<'a>)> = Vec::with_capacity(intermediates.len());
         for der in intermediates {
             // A certificate that cannot be read, or is no CA's, is of no use; a second copy neither. Two of the same
@@ -94,10 +90,6 @@ impl<'a> Search<'a> {
             peer,
             now,
             own,
-            certificate,
-            rewritten,
-            der,
-            stapled,
             candidates,
             steps: 0,
             paths: 0,
@@ -110,9 +102,8 @@ impl<'a> Search<'a> {
     ///
     /// **Errors**: why the most promising one is not good.
     pub(super) fn run(mut self) -> Result<Vec<Outline<'a>>, Refusal> {
-        let own = self.own;
         let mut path = Vec::with_capacity(DEPTH);
-        if self.extend(own, &mut path) {
+        if self.extend(self.own.outline, &mut path) {
             return Ok(path.into_iter().map(|place| self.candidates[place].0.clone()).collect());
         }
         if self.is_exhausted() {
@@ -200,9 +191,9 @@ impl<'a> Search<'a> {
         let outlines = || path.iter().map(|place| &self.candidates[*place].0);
         let trusted = anchors.iter().filter_map(|anchor| anchor.name_constraints.as_ref());
         let constraints = outlines().map(|outline| outline.constraints).sum::<usize>()
-            + trusted.map(|content| outline::constraints(content)).sum::<usize>();
+            + trusted.map(|content| constraints(content)).sum::<usize>();
         // Each certificate's subject counts as a name.
-        let names = self.own.names + 1 + outlines().map(|outline| outline.names + 1).sum::<usize>();
+        let names = self.own.outline.names + 1 + outlines().map(|outline| outline.names + 1).sum::<usize>();
         constraints.saturating_mul(names)
     }
 
@@ -214,7 +205,7 @@ impl<'a> Search<'a> {
             .map(|algorithm| Counted {
                 algorithm: *algorithm,
                 left: &self.signatures,
-                rewritten: self.rewritten,
+                rewritten: self.own.rewritten,
             })
             .collect();
         let algorithms: Vec<&dyn SignatureVerificationAlgorithm> =
@@ -224,7 +215,7 @@ impl<'a> Search<'a> {
             Peer::Server => KeyUsage::server_auth(),
         };
         let found =
-            self.certificate.verify_for_usage(&algorithms, anchors, path, self.now, usage, None, None);
+            self.own.certificate.verify_for_usage(&algorithms, anchors, path, self.now, usage, None, None);
         let refusal = match found {
             Ok(path) => match self.revoked(&path).or_else(|| self.revoked_by_staple(&path)) {
                 None => return true,
@@ -255,7 +246,7 @@ impl<'a> Search<'a> {
             .map(|outline| Issuer { key: outline.key, may_revoke: outline.may_revoke.unwrap_or(true) })
             // Its lists were verified when they were read.
             .chain([Issuer { key: trusted.as_ref(), may_revoke: true }]);
-        let certificates = std::iter::once(self.own).chain(&above);
+        let certificates = std::iter::once(self.own.outline).chain(&above);
         let mut pairs = certificates.zip(issuers).enumerate();
         pairs.find_map(|(place, (one, issuer))| revocations.check(one, issuer, place == 0, self.now).err())
     }
@@ -270,7 +261,7 @@ impl<'a> Search<'a> {
             }
             None => Some(IssuerKey { name: &anchor.subject, key: &anchor.subject_public_key_info }),
         };
-        self.stapled.refusal(self.der, issuer, self.now)
+        self.own.stapled.refusal(self.own.der, issuer, self.now)
     }
 
     fn refusal_of(
@@ -280,16 +271,17 @@ impl<'a> Search<'a> {
         anchors: &[TrustAnchor<'static>],
     ) -> Refusal {
         let weak = || {
-            let above = path.iter().filter_map(|der| Outline::read(der).map(|outline| outline.key_kind()));
-            let trusted = anchors.iter().map(|anchor| outline::key_kind(&anchor.subject_public_key_info));
+            let above =
+                path.iter().filter_map(|der| Outline::read(der).map(|outline| KeyKind::of_key(outline.key)));
+            let trusted = anchors.iter().map(|anchor| KeyKind::of_key(&anchor.subject_public_key_info));
             above.chain(trusted).find_map(|key| match key {
-                PublicKeyKind::Rsa(bits) if bits < RSA_BITS => {
+                KeyKind::Rsa(bits) if bits < RSA_BITS => {
                     Some(Refusal::WeakKey { weakness: Weakness::TooSmall { bits }, is_own: false })
                 }
                 _ => None,
             })
         };
-        let refusal = Refusal::of_webpki(error, self.peer, self.own);
+        let refusal = Refusal::of_webpki(error, self.peer, self.own.outline);
         if refusal == Refusal::BadSignature { weak().unwrap_or(refusal) } else { refusal }
     }
 }

@@ -7,7 +7,7 @@ use aws_lc_rs::digest::{SHA256, digest};
 use data_encoding::BASE64;
 use rustls_pki_types::CertificateDer;
 
-use super::outline::Outline;
+use crate::outline::Outline;
 
 /// SHA-256 of a certificate's SubjectPublicKeyInfo: the same for every certificate of that key.
 ///

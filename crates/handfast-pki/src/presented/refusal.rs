@@ -7,9 +7,9 @@ use std::fmt;
 use rustls_pki_types::UnixTime;
 
 use super::bounds::{BYTES, INTERMEDIATES, PATHS};
-use super::outline::Outline;
 use super::pin::Pin;
 use crate::identifiers::spaced;
+use crate::outline::Outline;
 use crate::staple::StapleError;
 use crate::unix_time::date;
 use crate::weak::Weakness;

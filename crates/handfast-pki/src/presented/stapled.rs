@@ -5,7 +5,7 @@
 use rustls_pki_types::{CertificateDer, UnixTime};
 
 use super::refusal::Refusal;
-use crate::signed::Frame;
+use crate::outline::Outline;
 use crate::staple::{self, IssuerKey, StapleError};
 
 /// A response, and the handling of a certificate without a good one.
@@ -48,7 +48,7 @@ impl Stapled<'_> {
         let Self::Checked { .. } = self else { return None };
         let chain: Vec<CertificateDer<'_>> =
             std::iter::once(own).chain(intermediates).map(|der| CertificateDer::from(&**der)).collect();
-        let issuer = Frame::of(own).and_then(|leaf| staple::issuer(&leaf, &chain));
+        let issuer = Outline::read(own).and_then(|leaf| staple::issuer(&leaf, &chain));
         self.refusal(own, issuer, now)
     }
 }

@@ -13,10 +13,10 @@ use aws_lc_rs::digest::{Context, SHA256};
 use rustls_pki_types::pem::SectionKind;
 
 use super::list::{Fault, List, Signer};
-use crate::finding::{Finding, Reason, Severity};
+use crate::finding::{Finding, Reason, Severity, has_error};
+use crate::outline::Outline;
 use crate::parsed::Parsed;
 use crate::pem;
-use crate::presented::Outline;
 use crate::read::{self, Failure, FileStamp, failed, watch};
 use crate::unix_time::date;
 
@@ -224,7 +224,7 @@ impl Read {
         let has_verified = |lists: &[Arc<List>]| lists.iter().any(|list| !list.is_unverified());
         let is_broken = of_file.lists.is_empty()
             || (has_verified(&kept) && !has_verified(&of_file.lists))
-            || of_file.findings.iter().any(|finding| finding.severity == Severity::Error);
+            || has_error(&of_file.findings);
         let older = of_file.lists.iter().find_map(|list| {
             let newer =
                 kept.iter().find(|kept| kept.is_alike(list) && kept.this_update > list.this_update)?;

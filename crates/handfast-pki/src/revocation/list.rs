@@ -7,22 +7,16 @@
 
 use std::fmt;
 
-use x509_parser::prelude::FromDer;
-use x509_parser::time::ASN1Time;
-use x509_parser::x509::X509Name;
-
 use super::Issuer;
 use super::unverified::{SIZE_LIMIT, Unverified};
-use crate::der::{BIT_STRING, BOOLEAN, Der, INTEGER, OBJECT_IDENTIFIER, OCTET_STRING, SEQUENCE};
-use crate::presented::Outline;
-use crate::signed::{algorithms, verifies};
+use crate::asn1::{Extension, SignedParts, algorithms, name_text, time};
+use crate::der::{Der, GENERALIZED_TIME, INTEGER, SEQUENCE, UTC_TIME};
+use crate::outline::Outline;
 
 /// Entries of one list. The largest public ones have some hundred thousand.
 const ENTRIES: usize = 5_000_000;
 /// Bytes of a serial number: 20 by RFC 5280 §4.1.2.2, and a zero in front that some CAs do not count.
 const SERIAL: usize = 21;
-const UTC_TIME: u8 = 0x17;
-const GENERALIZED_TIME: u8 = 0x18;
 
 /// A serial number as it is compared: its length, then its bytes.
 type Serial = [u8; 1 + SERIAL];
@@ -168,21 +162,16 @@ impl List {
         if !outside.is_empty() {
             return Err(Fault::Trailing(outside.0.len()));
         }
-        let signed = parts.whole(SEQUENCE).ok_or(Fault::Damaged("content"))?;
-        let algorithm = parts.expect(SEQUENCE).ok_or(Fault::Damaged("signature algorithm"))?;
-        // One byte states that no bits are unused.
-        let signature = parts.expect(BIT_STRING).and_then(|bits| bits.strip_prefix(&[0]));
-        let signature = signature.ok_or(Fault::Damaged("signature"))?;
+        let list = SignedParts::read(&mut parts).map_err(Fault::Damaged)?;
         if !parts.is_empty() {
             return Err(Fault::Trailing(parts.0.len()));
         }
-        let body = Body::read(signed, algorithm)?;
-        let name = name(body.issuer);
-        let parts = (signed, algorithm, signature);
-        let (key, unverified) = match signer(&body, &name, parts, signers) {
+        let body = Body::read(&list)?;
+        let name = name_text(body.issuer);
+        let (key, unverified) = match signer(&body, &name, &list, signers) {
             Ok(signer) => (signer.key, None),
-            Err(Fault::Stranger(_)) if signed.len() <= SIZE_LIMIT => {
-                (&[][..], Some(Unverified::new(parts, body.extensions.authority_key)))
+            Err(Fault::Stranger(_)) if list.signed.len() <= SIZE_LIMIT => {
+                (&[][..], Some(Unverified::new(&list, body.extensions.authority_key)))
             }
             Err(fault) => return Err(fault),
         };
@@ -272,14 +261,14 @@ impl fmt::Debug for List {
 }
 
 impl<'a> Body<'a> {
-    fn read(signed: &'a [u8], algorithm: &[u8]) -> Result<Self, Fault> {
+    fn read(list: &SignedParts<'a>) -> Result<Self, Fault> {
         let damaged = Fault::Damaged;
-        let mut body = Der(Der(signed).expect(SEQUENCE).ok_or(damaged("content"))?);
+        let mut body = Der(Der(list.signed).expect(SEQUENCE).ok_or(damaged("content"))?);
         // Version 2 is written as 1; version 1 is not written, and has no extensions.
         if body.optional(INTEGER).is_some_and(|version| version != [1]) {
             return Err(damaged("version"));
         }
-        if body.expect(SEQUENCE) != Some(algorithm) {
+        if body.expect(SEQUENCE) != Some(list.algorithm) {
             return Err(damaged("signature algorithm"));
         }
         let issuer = body.expect(SEQUENCE).ok_or(damaged("issuer"))?;
@@ -303,17 +292,12 @@ impl<'a> Body<'a> {
     }
 }
 
-fn time(from: &mut Der<'_>) -> Option<i64> {
-    let (rest, time) = ASN1Time::from_der(from.0).ok()?;
-    from.0 = rest;
-    Some(time.timestamp())
-}
-
 /// The extensions of a list that change what it means (RFC 5280 §5.2).
 fn extensions_of(mut extensions: Der<'_>) -> Result<Extensions<'_>, Fault> {
     let mut found = Extensions::default();
     while !extensions.is_empty() {
-        let (identifier, critical, value) = extension(&mut extensions).ok_or(Fault::Damaged("extensions"))?;
+        let extension = Extension::read(&mut extensions).ok_or(Fault::Damaged("extensions"))?;
+        let Extension { identifier, is_critical, value, .. } = extension;
         match identifier {
             [0x55, 0x1d, 27] => return Err(Fault::Delta),
             [0x55, 0x1d, 28] => found.scope = scope_of(value)?,
@@ -322,19 +306,11 @@ fn extensions_of(mut extensions: Der<'_>) -> Result<Extensions<'_>, Fault> {
             }
             // Its number, and where else to look.
             [0x55, 0x1d, 20 | 46 | 18] => {}
-            _ if critical => return Err(Fault::Critical),
+            _ if is_critical => return Err(Fault::Critical),
             _ => {}
         }
     }
     Ok(found)
-}
-
-/// Identifier, whether it is critical, and value.
-fn extension<'a>(extensions: &mut Der<'a>) -> Option<(&'a [u8], bool, &'a [u8])> {
-    let mut extension = Der(extensions.expect(SEQUENCE)?);
-    let identifier = extension.expect(OBJECT_IDENTIFIER)?;
-    let critical = extension.optional(BOOLEAN).is_some_and(|value| value != [0]);
-    Some((identifier, critical, extension.expect(OCTET_STRING)?))
 }
 
 /// The content of an issuing distribution point (RFC 5280 §5.2.5).
@@ -398,17 +374,17 @@ fn next_whole<'a>(values: &mut Der<'a>) -> Option<&'a [u8]> {
 fn signer<'a>(
     body: &Body<'_>,
     name: &str,
-    (signed, algorithm, signature): (&[u8], &[u8], &[u8]),
+    list: &SignedParts<'_>,
     signers: &[Signer<'a>],
 ) -> Result<Signer<'a>, Fault> {
     let mut of_that_name = signers.iter().filter(|signer| signer.subject == body.issuer).peekable();
     if of_that_name.peek().is_none() {
         return Err(Fault::Stranger(name.into()));
     }
-    if !algorithms().all.iter().any(|one| one.signature_alg_id().as_ref() == algorithm) {
+    if !algorithms().all.iter().any(|one| one.signature_alg_id().as_ref() == list.algorithm) {
         return Err(Fault::Algorithm);
     }
-    match of_that_name.find(|signer| verifies(signer.key, algorithm, signed, signature)) {
+    match of_that_name.find(|signer| list.is_by(signer.key)) {
         None => Err(Fault::Signature(name.into())),
         Some(signer) if !signer.may_revoke => Err(Fault::MayNotRevoke(name.into())),
         Some(signer) => Ok(*signer),
@@ -443,11 +419,12 @@ fn serials(mut entries: Der<'_>) -> Result<Box<[Serial]>, Fault> {
 /// RFC 5280 §5.3: an entry about another CA's certificate has a critical extension.
 fn entry_extensions(mut extensions: Der<'_>) -> Result<(), Fault> {
     while !extensions.is_empty() {
-        let (identifier, critical, _) = extension(&mut extensions).ok_or(Fault::Damaged("entries"))?;
+        let extension = Extension::read(&mut extensions).ok_or(Fault::Damaged("entries"))?;
+        let Extension { identifier, is_critical, .. } = extension;
         match identifier {
             [0x55, 0x1d, 29] => return Err(Fault::Indirect),
             [0x55, 0x1d, 21 | 24] => {}
-            _ if critical => return Err(Fault::Critical),
+            _ if is_critical => return Err(Fault::Critical),
             _ => {}
         }
     }
@@ -466,20 +443,4 @@ fn key_of(mut serial: &[u8]) -> Option<Serial> {
     key[0] = u8::try_from(serial.len()).ok()?;
     key.get_mut(1..=serial.len())?.copy_from_slice(serial);
     Some(key)
-}
-
-/// A name in DER, without its header, for people.
-pub(crate) fn name(content: &[u8]) -> Box<str> {
-    let mut der = vec![SEQUENCE];
-    match content.len() {
-        short @ 0..=0x7f => der.push(u8::try_from(short).unwrap_or_default()),
-        long => {
-            der.push(0x84);
-            der.extend(u32::try_from(long).unwrap_or(u32::MAX).to_be_bytes());
-        }
-    }
-    der.extend(content);
-    // Not the shortest form of the length, which this parser does not mind.
-    X509Name::from_der(&der)
-        .map_or_else(|_| "a name that cannot be read".into(), |(_, name)| name.to_string().into())
 }

@@ -6,7 +6,7 @@
 
 use std::sync::OnceLock;
 
-use crate::signed::verifies;
+use crate::asn1::SignedParts;
 
 /// Bytes of such a list: verifying it is part of a handshake, and takes a millisecond at most. 14,000 entries have this many.
 pub(super) const SIZE_LIMIT: usize = 512 << 10;
@@ -15,9 +15,9 @@ const KEYS: usize = 4;
 
 /// The signature of a list, and the verdicts on it.
 pub(super) struct Unverified {
-    pub(super) signed: Box<[u8]>,
-    pub(super) algorithm: Box<[u8]>,
-    pub(super) signature: Box<[u8]>,
+    signed: Box<[u8]>,
+    algorithm: Box<[u8]>,
+    signature: Box<[u8]>,
     /// Identifier of the key that signed it, if the list has one.
     pub(super) authority_key: Option<Box<[u8]>>,
     verdicts: [OnceLock<(Box<[u8]>, bool)>; KEYS],
@@ -25,14 +25,11 @@ pub(super) struct Unverified {
 
 impl Unverified {
     /// **Cost**: memory of the size of the list.
-    pub(super) fn new(
-        (signed, algorithm, signature): (&[u8], &[u8], &[u8]),
-        authority_key: Option<&[u8]>,
-    ) -> Self {
+    pub(super) fn new(list: &SignedParts<'_>, authority_key: Option<&[u8]>) -> Self {
         Self {
-            signed: signed.into(),
-            algorithm: algorithm.into(),
-            signature: signature.into(),
+            signed: list.signed.into(),
+            algorithm: list.algorithm.into(),
+            signature: list.signature.into(),
             authority_key: authority_key.map(Into::into),
             verdicts: Default::default(),
         }
@@ -57,6 +54,7 @@ impl Unverified {
     }
 
     fn verify(&self, key: &[u8]) -> bool {
-        verifies(key, &self.algorithm, &self.signed, &self.signature)
+        let Self { signed, algorithm, signature, .. } = self;
+        SignedParts { signed, algorithm, signature }.is_by(key)
     }
 }

@@ -9,7 +9,7 @@
 
 use std::net::IpAddr;
 
-use super::{Identity, Name};
+use super::{Identity, Name, RuleError};
 use crate::names::is_for;
 use crate::presented::Pin;
 use crate::subject::{COMMON_NAME, EMAIL_ADDRESS};
@@ -71,21 +71,16 @@ pub(super) enum Pattern {
     },
 }
 
-/// The forms, for messages.
-pub const FORMS: &str = "`cn:NAME`, `subject:CN=…, O=…`, `dns:NAME`, `dns:*.DOMAIN`, `ip:ADDRESS`, `ip:NETWORK/BITS`, \
-                         `uri:…`, `spiffe://DOMAIN/PATH`, `email:NAME@DOMAIN`, `email:*@DOMAIN` or `pin:sha256/BASE64`; as OpenSSL compares, \
-                         `insecure-dns-or-cn:NAME` and `insecure-email-or-subject:NAME@DOMAIN`";
-
-pub(super) fn parse(text: &str) -> Result<Pattern, String> {
+pub(super) fn parse(text: &str) -> Result<Pattern, RuleError> {
     let Some((kind, rest)) = text.split_once(':') else {
-        return Err(format!("`{text}` does not say what it is about, expected {FORMS}"));
+        return Err(RuleError::NoKind(text.into()));
     };
     if rest.is_empty() {
-        return Err(format!("nothing follows `{kind}:`"));
+        return Err(RuleError::Empty(kind.into()));
     }
     match kind {
         "cn" => match rest.contains('*') {
-            true => Err("a common name has no wildcards".into()),
+            true => Err(RuleError::CommonNameWildcard),
             false => Ok(Pattern::CommonName(rest.into())),
         },
         "subject" => subject(rest).map(Pattern::Subject),
@@ -98,36 +93,34 @@ pub(super) fn parse(text: &str) -> Result<Pattern, String> {
         "insecure-dns-or-cn" => dns_or_common_name(rest),
         "insecure-email-or-subject" => match email(rest)? {
             Pattern::Email { local: Some(local), domain } => Ok(Pattern::EmailOrSubject { local, domain }),
-            _ => Err("such an address has no wildcards".into()),
+            _ => Err(RuleError::SubjectAddressWildcard),
         },
-        _ => Err(format!("`{kind}:` is no kind of rule, expected {FORMS}")),
+        _ => Err(RuleError::UnknownKind(kind.into())),
     }
 }
 
-fn dns(text: &str) -> Result<Pattern, String> {
+fn dns(text: &str) -> Result<Pattern, RuleError> {
     let (under, name) = text.strip_prefix("*.").map_or((false, text), |rest| (true, rest));
     let is_label = |label: &str| {
         let good = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
         (1..=63).contains(&label.len()) && label.bytes().all(good)
     };
     if !name.split('.').all(is_label) {
-        return Err(format!(
-            "`{text}` is no host name; a wildcard stands alone in front: `dns:*.example.org`"
-        ));
+        return Err(RuleError::HostName(text.into()));
     }
     Ok(Pattern::Dns { name: name.to_ascii_lowercase().into(), under })
 }
 
 /// As [`dns`], or `.example.org` for all below.
-fn dns_or_common_name(text: &str) -> Result<Pattern, String> {
+fn dns_or_common_name(text: &str) -> Result<Pattern, RuleError> {
     match dns(text.strip_prefix('.').unwrap_or(text))? {
         Pattern::Dns { under: false, .. } => Ok(Pattern::DnsOrCommonName(text.to_ascii_lowercase().into())),
-        _ => Err("wildcards are in certificates here; `.example.org` is for all names below".into()),
+        _ => Err(RuleError::ComparedWildcard),
     }
 }
 
-fn ip(text: &str) -> Result<Pattern, String> {
-    let wrong = || format!("`{text}` is no IP address or network, such as `10.0.0.0/8`");
+fn ip(text: &str) -> Result<Pattern, RuleError> {
+    let wrong = || RuleError::Network(text.into());
     let (address, bits) = text.split_once('/').map_or((text, None), |(address, bits)| (address, Some(bits)));
     let network: IpAddr = address.parse().map_err(|_| wrong())?;
     let most = if network.is_ipv4() { 32 } else { 128 };
@@ -136,7 +129,7 @@ fn ip(text: &str) -> Result<Pattern, String> {
         return Err(wrong());
     }
     if !is_in(network, network, bits) || number(network).trailing_zeros() < u32::from(most - bits) {
-        return Err(format!("`{text}` has bits beyond its {bits}: write the network's own address"));
+        return Err(RuleError::NetworkBits { text: text.into(), bits });
     }
     Ok(Pattern::Ip { network, bits })
 }
@@ -155,17 +148,15 @@ fn is_in(address: IpAddr, network: IpAddr, bits: u8) -> bool {
     address.is_ipv4() == network.is_ipv4() && of(address) == of(network)
 }
 
-fn uri(text: &str) -> Result<(), String> {
+fn uri(text: &str) -> Result<(), RuleError> {
     let mut parts = text.split('/').peekable();
     while let Some(part) = parts.next() {
         let is_last = parts.peek().is_none();
         match part {
             "*" => {}
             "**" if is_last => {}
-            "**" => return Err("`**` stands only at the end: it is for all that may follow".into()),
-            part if part.contains('*') => {
-                return Err("a wildcard is a whole part between slashes: `/web/*`, and `/**` at the end for all below".into());
-            }
+            "**" => return Err(RuleError::DoubleStar),
+            part if part.contains('*') => return Err(RuleError::PartialWildcard),
             _ => {}
         }
     }
@@ -173,38 +164,38 @@ fn uri(text: &str) -> Result<(), String> {
 }
 
 /// The SPIFFE-ID standard: a trust domain in lower case, and a path of parts that are neither empty, nor `.` or `..`.
-fn spiffe(text: &str) -> Result<Pattern, String> {
+fn spiffe(text: &str) -> Result<Pattern, RuleError> {
     let Some(rest) = text.strip_prefix("spiffe://") else {
-        return Err(format!("`{text}` is no SPIFFE ID, such as `spiffe://example.org/web/*`"));
+        return Err(RuleError::SpiffeId(text.into()));
     };
     let domain = rest.split('/').next().unwrap_or_default();
     let good = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-._".contains(&byte);
     if domain.is_empty() || !domain.bytes().all(good) {
-        return Err(format!("`{domain}` is no trust domain: lower-case letters, digits, `-`, `.` and `_`"));
+        return Err(RuleError::TrustDomain(domain.into()));
     }
     if rest.split('/').skip(1).any(|part| matches!(part, "" | "." | "..")) {
-        return Err("the path of a SPIFFE ID has no empty parts, nor `.` or `..`".into());
+        return Err(RuleError::SpiffePath);
     }
     uri(text)?;
     Ok(Pattern::Spiffe(text.into()))
 }
 
-fn email(text: &str) -> Result<Pattern, String> {
+fn email(text: &str) -> Result<Pattern, RuleError> {
     match text.rsplit_once('@') {
         Some((local, domain)) if !local.is_empty() && !domain.is_empty() && !domain.contains('*') => {
             let any = local == "*";
             if !any && local.contains('*') {
-                return Err("a wildcard replaces all that is in front of the `@`".into());
+                return Err(RuleError::LocalPartWildcard);
             }
             let local = (!any).then(|| local.into());
             Ok(Pattern::Email { local, domain: domain.to_ascii_lowercase().into() })
         }
-        _ => Err(format!("`{text}` is no address, such as `alice@example.org` or `*@example.org`")),
+        _ => Err(RuleError::Address(text.into())),
     }
 }
 
 /// `CN=alice, O=Example`: parts divided by `,` or `+`, with a backslash before those that belong to a value.
-fn subject(text: &str) -> Result<Vec<Part>, String> {
+fn subject(text: &str) -> Result<Vec<Part>, RuleError> {
     let mut parts = vec![String::new()];
     let mut letters = text.chars();
     while let Some(letter) = letters.next() {
@@ -216,7 +207,7 @@ fn subject(text: &str) -> Result<Vec<Part>, String> {
         }
     }
     let read = |part: &String| {
-        let wrong = || format!("`{}` is no part of a subject, such as `CN=alice`", part.trim());
+        let wrong = || RuleError::SubjectPart(part.trim().into());
         let (word, value) = part.split_once('=').ok_or_else(wrong)?;
         let known = ATTRIBUTES.iter().find(|(known, _)| known.eq_ignore_ascii_case(word.trim()));
         let (_, kind) = known.ok_or_else(wrong)?;
@@ -225,13 +216,8 @@ fn subject(text: &str) -> Result<Vec<Part>, String> {
     parts.iter().map(read).collect()
 }
 
-fn pin(text: &str) -> Result<Pin, String> {
-    text.parse().map_err(|expected| {
-        format!(
-            "`{text}` is no pin, {expected}; openssl x509 -in client.pem -pubkey -noout | openssl pkey -pubin -outform der \
-             | openssl dgst -sha256 -binary | base64 makes one"
-        )
-    })
+fn pin(text: &str) -> Result<Pin, RuleError> {
+    text.parse().map_err(|expected| RuleError::Pin { text: text.into(), expected })
 }
 
 impl Pattern {

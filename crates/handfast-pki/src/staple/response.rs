@@ -3,10 +3,8 @@
 //! In: DER. Out: a [`Response`] that borrows from it, or what it is instead. Nothing is believed here: `verify.rs` holds
 //! it against the certificate that it should be about.
 
-use x509_parser::prelude::FromDer;
-use x509_parser::time::ASN1Time;
-
 use super::StapleError;
+use crate::asn1::{SignedParts, generalized_time as time};
 use crate::der::{Der, ENUMERATED, GENERALIZED_TIME, INTEGER, OBJECT_IDENTIFIER, OCTET_STRING, SEQUENCE};
 
 /// id-pkix-ocsp-basic, 1.3.6.1.5.5.7.48.1.1.
@@ -17,11 +15,8 @@ const MAX_CERTIFICATES: usize = 64;
 /// A basic OCSP response.
 #[derive(Debug)]
 pub(super) struct Response<'a> {
-    /// Signed part: ResponseData with its header.
-    pub(super) signed: &'a [u8],
-    /// The content of the AlgorithmIdentifier.
-    pub(super) algorithm: &'a [u8],
-    pub(super) signature: &'a [u8],
+    /// ResponseData, and the responder's signature.
+    pub(super) parts: SignedParts<'a>,
     pub(super) singles: Vec<Single<'a>>,
     /// Certificates that come with it, in DER.
     pub(super) certificates: Vec<&'a [u8]>,
@@ -77,9 +72,7 @@ fn outside(der: &[u8]) -> Option<(u8, Option<&[u8]>)> {
 fn basic(bytes: &[u8]) -> Option<Response<'_>> {
     let mut whole = Der(bytes);
     let mut basic = Der(whole.expect(SEQUENCE)?);
-    let signed = basic.whole(SEQUENCE)?;
-    let algorithm = basic.expect(SEQUENCE)?;
-    let signature = basic.whole_bits()?;
+    let parts = SignedParts::read(&mut basic).ok()?;
     let mut certificates = Vec::new();
     if let Some(list) = basic.optional(0xa0) {
         let mut list = Der(Der(list).expect(SEQUENCE)?);
@@ -88,7 +81,7 @@ fn basic(bytes: &[u8]) -> Option<Response<'_>> {
             (certificates.len() <= MAX_CERTIFICATES).then_some(())?;
         }
     }
-    let mut data = Der(Der(signed).expect(SEQUENCE)?);
+    let mut data = Der(Der(parts.signed).expect(SEQUENCE)?);
     data.optional(0xa0); // version
     data.next().filter(|(tag, _)| matches!(tag, 0xa1 | 0xa2))?; // who answers; its signature says who
     data.expect(GENERALIZED_TIME)?; // produced at
@@ -99,7 +92,7 @@ fn basic(bytes: &[u8]) -> Option<Response<'_>> {
         (singles.len() <= MAX_CERTIFICATES).then_some(())?;
     }
     (whole.0.is_empty() && basic.0.is_empty()).then_some(())?;
-    Some(Response { signed, algorithm, signature, singles, certificates })
+    Some(Response { parts, singles, certificates })
 }
 
 fn single(content: &[u8]) -> Option<Single<'_>> {
@@ -121,9 +114,4 @@ fn single(content: &[u8]) -> Option<Single<'_>> {
         None => None,
     };
     Some(Single { hash, issuer_name, issuer_key, serial, status, this_update, next_update })
-}
-
-fn time(from: &mut Der<'_>) -> Option<i64> {
-    let (_, time) = ASN1Time::from_der(from.whole(GENERALIZED_TIME)?).ok()?;
-    Some(time.timestamp())
 }

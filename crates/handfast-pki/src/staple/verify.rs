@@ -16,8 +16,9 @@ use rustls_pki_types::CertificateDer;
 
 use super::response::{self, Response, Single, Status};
 use super::{Staple, StapleError};
+use crate::asn1::key_parts;
 use crate::der::{SEQUENCE, value};
-use crate::signed::{Frame, key_parts, verifies};
+use crate::outline::Outline;
 
 /// id-kp-OCSPSigning, 1.3.6.1.5.5.7.3.9.
 const OCSP_SIGNING: &[u8] = &[0x2b, 6, 1, 5, 5, 7, 3, 9];
@@ -31,14 +32,14 @@ const LIFE_WITHOUT_END: i64 = 86_400;
 /// Holds `der` against `chain`, whose first certificate it must be about.
 pub(super) fn verify(der: &[u8], chain: &[CertificateDer<'_>], now: i64) -> Result<Staple, StapleError> {
     let response = response::read(der)?;
-    let leaf = chain.first().and_then(|own| Frame::of(own)).ok_or(StapleError::OtherCertificate)?;
+    let leaf = chain.first().and_then(|own| Outline::read(own)).ok_or(StapleError::OtherCertificate)?;
     judge(&response, &leaf, issuer(&leaf, chain), now)
 }
 
 /// Evaluates a response about a certificate and its issuer's signature; without an issuer no signature is checked.
 pub(super) fn judge(
     response: &Response<'_>,
-    leaf: &Frame<'_>,
+    leaf: &Outline<'_>,
     issuer: Option<IssuerKey<'_>>,
     now: i64,
 ) -> Result<Staple, StapleError> {
@@ -78,19 +79,19 @@ pub(crate) struct IssuerKey<'a> {
 const NAMESAKES: usize = 4;
 
 /// The certificate of the chain that issued the first; `None` when it is not sent, and no signature can be checked.
-pub(crate) fn issuer<'a>(leaf: &Frame<'_>, chain: &'a [CertificateDer<'_>]) -> Option<IssuerKey<'a>> {
+pub(crate) fn issuer<'a>(leaf: &Outline<'_>, chain: &'a [CertificateDer<'_>]) -> Option<IssuerKey<'a>> {
     // One that signed itself is its own issuer.
-    let frames = chain.iter().filter_map(|certificate| Frame::of(certificate));
-    let mut namesakes = frames.filter(|frame| frame.outline.subject == leaf.outline.issuer).take(NAMESAKES);
-    let issuer = namesakes.find(|frame| frame.verifies(leaf.algorithm, leaf.signed, leaf.signature))?;
-    Some(IssuerKey { name: issuer.outline.subject, key: issuer.outline.key })
+    let outlines = chain.iter().filter_map(|certificate| Outline::read(certificate));
+    let mut namesakes = outlines.filter(|outline| outline.subject == leaf.issuer).take(NAMESAKES);
+    let issuer = namesakes.find(|namesake| leaf.parts.is_by(namesake.key))?;
+    Some(IssuerKey { name: issuer.subject, key: issuer.key })
 }
 
-fn is_about(single: &Single<'_>, leaf: &Frame<'_>, issuer: Option<IssuerKey<'_>>) -> bool {
+fn is_about(single: &Single<'_>, leaf: &Outline<'_>, issuer: Option<IssuerKey<'_>>) -> bool {
     let Some(hash) = hash(single.hash) else { return false };
     let is_hash = |of: &[u8], expected: &[u8]| digest(hash, of).as_ref() == expected;
     // The name is hashed with its header, which the outline has left out.
-    let name_fits = is_hash(&value(SEQUENCE, leaf.outline.issuer), single.issuer_name);
+    let name_fits = is_hash(&value(SEQUENCE, leaf.issuer), single.issuer_name);
     let key_fits = issuer
         .is_none_or(|issuer| key_parts(issuer.key).is_some_and(|(_, key)| is_hash(key, single.issuer_key)));
     single.serial == leaf.serial && name_fits && key_fits
@@ -110,23 +111,21 @@ fn hash(identifier: &[u8]) -> Option<&'static digest::Algorithm> {
 
 /// Checks that the issuer signed it, or a responder that the issuer certified.
 fn signed_by(response: &Response<'_>, issuer: IssuerKey<'_>, now: i64) -> Result<(), StapleError> {
-    let Response { algorithm, signed, signature, .. } = response;
-    if verifies(issuer.key, algorithm, signed, signature) {
+    if response.parts.is_by(issuer.key) {
         return Ok(());
     }
-    let made_it = |frame: &Frame<'_>| frame.verifies(algorithm, signed, signature);
-    let mut frames = response.certificates.iter().filter_map(|der| Frame::of(der));
-    let Some(responder) = frames.find(made_it) else { return Err(StapleError::Signature) };
-    let is_made_by_issuer = responder.outline.issuer == issuer.name
-        && verifies(issuer.key, responder.algorithm, responder.signed, responder.signature);
+    let mut outlines = response.certificates.iter().filter_map(|der| Outline::read(der));
+    let made_it = |outline: &Outline<'_>| response.parts.is_by(outline.key);
+    let Some(responder) = outlines.find(made_it) else { return Err(StapleError::Signature) };
+    let is_made_by_issuer = responder.issuer == issuer.name && responder.parts.is_by(issuer.key);
     if !is_made_by_issuer {
         return Err(StapleError::Responder("its certificate is not signed by the issuer of ours"));
     }
-    if !responder.outline.names_purpose(OCSP_SIGNING) {
+    if !responder.names_purpose(OCSP_SIGNING) {
         return Err(StapleError::Responder("its certificate is not for OCSP signing"));
     }
     let is_in_time = |(from, to): (i64, i64)| (from..=to).contains(&now);
-    if !responder.outline.validity().is_some_and(is_in_time) {
+    if !responder.validity().is_some_and(is_in_time) {
         return Err(StapleError::Responder("its certificate is not valid now"));
     }
     Ok(())

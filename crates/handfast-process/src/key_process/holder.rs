@@ -186,6 +186,6 @@ impl Shared {
         let invalid = || "the request is invalid".to_owned();
         let (key, rest) = content.split_first_chunk::<ID>().ok_or_else(invalid)?;
         let (scheme, message) = rest.split_first_chunk().ok_or_else(invalid)?;
-        self.held.sign(&KeyId(*key), u16::from_le_bytes(*scheme), message)
+        self.held.sign(&KeyId(*key), u16::from_le_bytes(*scheme), message).map_err(|error| error.to_string())
     }
 }

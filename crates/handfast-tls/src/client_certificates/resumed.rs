@@ -97,7 +97,8 @@ impl<'a> Bytes<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::client_certificates::{Demand, load};
+    use crate::client_certificates::Demand;
+    use crate::client_certificates::tests::load;
     use crate::side_channels::{are_tickets_good, begin_step};
     use handfast_testkit::maker::{Folder, Maker};
 

@@ -11,6 +11,17 @@ fn at(seconds: i64) -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_secs(seconds as u64)
 }
 
+/// The rule of one file of CAs, without lists.
+pub(crate) fn load(
+    authorities: &Path,
+    demand: Demand,
+    known_keys: &Arc<Lists>,
+    now: SystemTime,
+) -> LoadedAuthorities {
+    let settings = ClientCertificateSettings::new(authorities, demand, known_keys);
+    load_all(&settings, &KnownLists::default(), now)
+}
+
 fn load_text(content: impl AsRef<[u8]>, demand: Demand) -> LoadedAuthorities {
     let folder = Folder::new();
     load(&folder.put("ca.pem", content), demand, &Arc::default(), at(NOW))

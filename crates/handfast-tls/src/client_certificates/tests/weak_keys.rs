@@ -8,7 +8,7 @@ fn a_weak_ca_is_not_trusted() {
     let file =
         folder.put("ca.pem", include_str!("../../../../handfast-pki/src/weak/tests/close-primes-2048.crt"));
     let load = |lists: &Arc<Lists>| {
-        let loaded = super::super::load(&file, Demand::Require, lists, at(NOW));
+        let loaded = super::load(&file, Demand::Require, lists, at(NOW));
         (loaded.rule.is_some(), loaded.findings)
     };
     let (usable, findings) = load(&Arc::default());
@@ -26,7 +26,7 @@ fn a_ticket_is_good_under_the_same_lists_only() {
     let folder = Folder::new();
     let file = folder.put("ca.pem", Maker::authority("ca").self_signed().pem());
     let fingerprint = |lists: &Arc<Lists>| {
-        let rule = super::super::load(&file, Demand::Require, lists, at(NOW)).rule.unwrap();
+        let rule = super::load(&file, Demand::Require, lists, at(NOW)).rule.unwrap();
         *rule.fingerprint()
     };
     let lists = |content: &str| handfast_pki::weak::load(&[folder.put("list", content)], None).lists;
@@ -46,8 +46,7 @@ fn a_ca_with_a_key_of_another_kind_is_named_and_not_trusted() {
     for kind in ["ed448", "rsa-pss -pkeyopt rsa_keygen_bits:2048"] {
         folder.openssl(&format!("genpkey -algorithm {kind} -out a.key"));
         folder.openssl(&format!("req -x509 -new -key a.key -subj /CN=a {extensions} -out a.pem"));
-        let loaded =
-            super::super::load(&folder.at("a.pem"), Demand::Require, &Arc::default(), SystemTime::now());
+        let loaded = super::load(&folder.at("a.pem"), Demand::Require, &Arc::default(), SystemTime::now());
         assert!(loaded.rule.is_none());
         assert!(
             loaded.findings.iter().any(|finding| finding.message.contains("cannot be used here")),

@@ -10,7 +10,8 @@ use rustls::{Error, SignatureScheme};
 use rustls_pki_types::PrivateKeyDer;
 
 use super::*;
-use crate::client_certificates::{ClientCertificateSettings, Demand, KnownLists, Trust, load, load_all};
+use crate::client_certificates::tests::load;
+use crate::client_certificates::{ClientCertificateSettings, Demand, KnownLists, Trust, load_all};
 use handfast_testkit::maker::{Folder, Maker};
 
 /// Presents whatever it has, whichever CAs are requested.

@@ -15,7 +15,8 @@ use rustls::{CertificateCompressionAlgorithm, DigitallySignedStruct, Error, Sign
 use rustls_pki_types::UnixTime;
 
 use super::*;
-use crate::client_certificates::{Demand, load};
+use crate::client_certificates::Demand;
+use crate::client_certificates::tests::load;
 use handfast_pki::load::{Source, load as load_certificates};
 use handfast_testkit::maker::{Folder, Maker, NOW};
 

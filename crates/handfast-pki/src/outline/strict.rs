@@ -6,9 +6,11 @@
 //!
 //! **Source**: X.690, sections 8 and 10 (DER); RFC 5280 §4.1 (the structure).
 
+use super::Outline;
+use crate::asn1::Extension;
 use crate::der::{
-    BIT_STRING, BOOLEAN, Der, ENUMERATED, GENERALIZED_TIME, INTEGER, OBJECT_IDENTIFIER, OCTET_STRING,
-    SEQUENCE, SET,
+    BIT_STRING, BOOLEAN, Der, ENUMERATED, GENERALIZED_TIME, INTEGER, OBJECT_IDENTIFIER, SEQUENCE, SET,
+    UTC_TIME,
 };
 
 /// Values inside values; a certificate has 10.
@@ -20,7 +22,6 @@ const NUMERIC_STRING: u8 = 0x12;
 const PRINTABLE_STRING: u8 = 0x13;
 const TELETEX_STRING: u8 = 0x14;
 const IA5_STRING: u8 = 0x16;
-const UTC_TIME: u8 = 0x17;
 const UNIVERSAL_STRING: u8 = 0x1c;
 const BMP_STRING: u8 = 0x1e;
 
@@ -124,40 +125,32 @@ fn is_time(content: &[u8], digits: usize) -> bool {
 
 /// `None`: another element than the next one that RFC 5280 §4.1 names, or one too many.
 fn structure(der: &[u8]) -> Option<()> {
-    let mut outside = Der(der);
-    let mut certificate = Der(outside.expect(SEQUENCE)?);
-    let mut body = Der(certificate.expect(SEQUENCE)?);
-    let outer_algorithm = certificate.expect(SEQUENCE)?;
-    certificate.whole_bits()?;
-    if let Some(version) = body.optional(0xa0) {
+    let outline = Outline::without_extensions(der)?;
+    if let Some(version) = outline.version_number {
         // The default, version 1, is not written.
         let mut version = Der(version);
         matches!(version.expect(INTEGER)?, [1 | 2]).then_some(())?;
         end(version)?;
     }
-    body.expect(INTEGER)?;
     // RFC 5280 §4.1.1.2: both are the same.
-    let algorithm = body.expect(SEQUENCE)?;
-    (algorithm == outer_algorithm).then_some(())?;
-    algorithm_identifier(algorithm)?;
-    name(body.expect(SEQUENCE)?)?;
-    let mut validity = Der(body.expect(SEQUENCE)?);
+    (outline.inner_algorithm == outline.parts.algorithm).then_some(())?;
+    algorithm_identifier(outline.inner_algorithm)?;
+    name(outline.issuer)?;
+    let mut validity = Der(outline.validity);
     time(&mut validity)?;
     time(&mut validity)?;
     end(validity)?;
-    name(body.expect(SEQUENCE)?)?;
-    let mut key = Der(body.expect(SEQUENCE)?);
+    name(outline.subject)?;
+    let mut key = Der(outline.key);
     algorithm_identifier(key.expect(SEQUENCE)?)?;
     key.whole_bits()?;
     end(key)?;
-    body.optional(0x81);
-    body.optional(0x82);
-    if let Some(extensions) = body.optional(0xa3) {
+    if let Some(extensions) = outline.extensions {
         let mut outer = Der(extensions);
         self::extensions(Der(outer.expect(SEQUENCE)?))?;
         end(outer)?;
     }
-    [body, certificate, outside].into_iter().try_for_each(end)
+    outline.rests.into_iter().try_for_each(end)
 }
 
 fn end(rest: Der<'_>) -> Option<()> {
@@ -211,11 +204,8 @@ fn name(content: &[u8]) -> Option<()> {
 fn extensions(mut rest: Der<'_>) -> Option<()> {
     let mut seen: Vec<&[u8]> = Vec::new();
     loop {
-        let mut extension = Der(rest.expect(SEQUENCE)?);
-        let identifier = extension.expect(OBJECT_IDENTIFIER)?;
-        extension.optional(BOOLEAN);
-        let value = extension.expect(OCTET_STRING)?;
-        end(extension)?;
+        let Extension { identifier, value, rest: behind, .. } = Extension::read(&mut rest)?;
+        end(behind)?;
         // RFC 5280 §4.2: none is there twice.
         if seen.contains(&identifier) {
             return None;

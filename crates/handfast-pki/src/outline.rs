@@ -1,13 +1,17 @@
-//! The fields of a certificate that are needed before expensive checks: read in one pass, without allocation.
+//! Reads a certificate: the fields that decisions are made of, in one pass, without allocation.
 //!
-//! In: DER from a peer. Out: an [`Outline`] that borrows from it. Only the frame is checked here: a certificate that is
-//! used is read again, and strictly, by webpki.
+//! In: DER from a peer or a file. Out: an [`Outline`] that borrows from it. It tolerates what OpenSSL and webpki tolerate, because the
+//! peer or the operator has no other certificate.
+//!
+//! | for | who reads beyond the outline |
+//! |---|---|
+//! | a peer's chain | webpki, which verifies it strictly |
+//! | a file that is served | `strict.rs`, which refuses what clients refuse; `parsed.rs`, which has x509-parser name faults of extensions and write names |
 
-use rustls_pki_types::CertificateDer;
-use x509_parser::prelude::FromDer;
-use x509_parser::time::ASN1Time;
+use crate::asn1::{Extension, SignedParts, time};
+use crate::der::{BIT_STRING, BOOLEAN, Der, INTEGER, OBJECT_IDENTIFIER, OCTET_STRING, SEQUENCE};
 
-use crate::der::{BIT_STRING, BOOLEAN, Der, INTEGER, OBJECT_IDENTIFIER, OCTET_STRING, SEQUENCE, bits};
+pub(crate) mod strict;
 
 /// More extensions than any certificate has; some twelve are usual. Each is looked at again for every path.
 const EXTENSIONS: usize = 64;
@@ -18,7 +22,7 @@ pub(crate) const DNS: u8 = 0x82;
 const PURPOSES: usize = 64;
 
 /// The frame of one certificate.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Outline<'a> {
     /// 1, 2 or 3.
     pub(crate) version: u8,
@@ -31,7 +35,16 @@ pub(crate) struct Outline<'a> {
     pub(crate) key: &'a [u8],
     /// The same with its header: what pins are made of.
     pub(crate) key_whole: &'a [u8],
+    /// What its issuer signed, and the signature.
+    pub(crate) parts: SignedParts<'a>,
+    /// Content of the version, where it is written.
+    version_number: Option<&'a [u8]>,
+    /// The algorithm of its signature, as the signed part states it.
+    inner_algorithm: &'a [u8],
     validity: &'a [u8],
+    extensions: Option<&'a [u8]>,
+    /// What follows the last known value of the signed part, of the certificate, and behind it: nothing, in a certificate that is whole.
+    rests: [Der<'a>; 3],
     /// True if its basic constraints make it a CA.
     pub(crate) is_authority: bool,
     /// True if its key may sign handshakes; `None`: it has no key usage.
@@ -52,76 +65,66 @@ pub(crate) struct Outline<'a> {
     pub(crate) constraints: usize,
 }
 
-/// Kind of a public key, as far as it matters whether it is good enough.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum PublicKeyKind {
-    /// RSA, with its bits.
-    Rsa(usize),
-    /// Another kind that can be verified here.
-    Known,
-    /// One that cannot, by name.
-    Unknown(&'static str),
-}
-
 impl<'a> Outline<'a> {
     /// The outline of a certificate; `None` when it has none, or far more parts than a certificate has.
     ///
     /// **Cost**: one pass over the bytes, about a microsecond for a usual certificate.
     pub(crate) fn read(der: &'a [u8]) -> Option<Self> {
+        let mut outline = Self::without_extensions(der)?;
+        outline.read_extensions()?;
+        Some(outline)
+    }
+
+    /// The same, and no extension was read: its fields have their defaults.
+    fn without_extensions(der: &'a [u8]) -> Option<Self> {
         let mut outside = Der(der);
         let mut certificate = Der(outside.expect(SEQUENCE)?);
-        let mut body = Der(certificate.expect(SEQUENCE)?);
-        let version = match body.optional(0xa0) {
+        let parts = SignedParts::read(&mut certificate).ok()?;
+        let mut body = Der(Der(parts.signed).expect(SEQUENCE)?);
+        let version_number = body.optional(0xa0);
+        let version = match version_number {
             Some(version) => Der(version).expect(INTEGER)?.last()?.checked_add(1)?,
             None => 1,
         };
         let serial = body.expect(INTEGER)?;
-        body.expect(SEQUENCE)?; // signature algorithm
+        let inner_algorithm = body.expect(SEQUENCE)?;
         let issuer = body.expect(SEQUENCE)?;
         let validity = body.expect(SEQUENCE)?;
         let subject = body.expect(SEQUENCE)?;
         let key_whole = body.whole(SEQUENCE)?;
         let key = Der(key_whole).expect(SEQUENCE)?;
-        let mut outline = Self {
+        // Two identifiers that are not in use (RFC 5280 §4.1.2.8).
+        body.optional(0x81);
+        body.optional(0x82);
+        let extensions = body.optional(0xa3);
+        Some(Self {
             version,
             serial,
             issuer,
             subject,
             key,
             key_whole,
+            parts,
+            version_number,
+            inner_algorithm,
             validity,
-            is_authority: false,
-            may_sign: None,
-            may_revoke: None,
-            key_identifier: None,
-            issuer_key_identifier: None,
-            purposes: None,
-            alternative_names: &[],
-            names: 0,
-            distribution_points: &[],
-            constraints: 0,
-        };
-        // Two identifiers that are not in use (RFC 5280 §4.1.2.8).
-        body.optional(0x81);
-        body.optional(0x82);
-        if let Some(extensions) = body.optional(0xa3) {
-            outline.read_extensions(Der(Der(extensions).expect(SEQUENCE)?))?;
-        }
-        Some(outline)
+            extensions,
+            rests: [body, certificate, outside],
+            ..Self::default()
+        })
     }
 
-    fn read_extensions(&mut self, mut extensions: Der<'a>) -> Option<()> {
+    fn read_extensions(&mut self) -> Option<()> {
+        let Some(extensions) = self.extensions else { return Some(()) };
+        let mut extensions = Der(Der(extensions).expect(SEQUENCE)?);
         for _ in 0..EXTENSIONS {
             if extensions.is_empty() {
                 return Some(());
             }
-            let mut extension = Der(extensions.expect(SEQUENCE)?);
-            let identifier = extension.expect(OBJECT_IDENTIFIER)?;
-            extension.optional(BOOLEAN);
-            let value = Der(extension.expect(OCTET_STRING)?);
+            let Extension { identifier, value, .. } = Extension::read(&mut extensions)?;
             // The arc of RFC 5280 §4.2.1: 2.5.29.
             if let [0x55, 0x1d, number] = identifier {
-                self.read_extension(*number, value)?;
+                self.read_extension(*number, Der(value))?;
             }
         }
         None
@@ -163,16 +166,10 @@ impl<'a> Outline<'a> {
         std::iter::from_fn(|| names.next()).any(|(other, _)| other == tag)
     }
 
-    /// Kind of its key.
-    pub(crate) fn key_kind(&self) -> PublicKeyKind {
-        key_kind(self.key)
-    }
-
     /// Seconds of Unix time between which it is valid; `None` when they cannot be read.
     pub(crate) fn validity(&self) -> Option<(i64, i64)> {
-        let (rest, from) = ASN1Time::from_der(self.validity).ok()?;
-        let (_, to) = ASN1Time::from_der(rest).ok()?;
-        Some((from.timestamp(), to.timestamp()))
+        let mut times = Der(self.validity);
+        Some((time(&mut times)?, time(&mut times)?))
     }
 
     /// Returns true if its issuer and its subject are the same.
@@ -207,60 +204,4 @@ pub(crate) fn constraints(content: &[u8]) -> usize {
         count += Der(list).count();
     }
     count
-}
-
-/// Kind of the key in the content of a SubjectPublicKeyInfo.
-pub(crate) fn key_kind(content: &[u8]) -> PublicKeyKind {
-    kind_if_readable(content).unwrap_or(PublicKeyKind::Unknown("a key that cannot be read"))
-}
-
-fn kind_if_readable(content: &[u8]) -> Option<PublicKeyKind> {
-    let mut content = Der(content);
-    let mut algorithm = Der(content.expect(SEQUENCE)?);
-    let kind = match algorithm.expect(OBJECT_IDENTIFIER)? {
-        // 1.2.840.113549.1.1.1
-        [0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 1, 1, 1] => {
-            // One byte states that no bits are unused.
-            let key = content.expect(BIT_STRING)?.get(1..)?;
-            PublicKeyKind::Rsa(bits(Der(Der(key).expect(SEQUENCE)?).expect(INTEGER)?))
-        }
-        [0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 1, 1, 10] => {
-            PublicKeyKind::Unknown("an RSA key marked for PSS only")
-        }
-        // 1.2.840.10045.2.1, and P-256, P-384, P-521 by name.
-        [0x2a, 0x86, 0x48, 0xce, 0x3d, 2, 1] => match algorithm.optional(OBJECT_IDENTIFIER) {
-            Some([0x2a, 0x86, 0x48, 0xce, 0x3d, 3, 1, 7] | [0x2b, 0x81, 4, 0, 34 | 35]) => {
-                PublicKeyKind::Known
-            }
-            _ => PublicKeyKind::Unknown("an ECDSA key on a curve other than P-256, P-384, P-521"),
-        },
-        [0x2b, 0x65, 0x70] => PublicKeyKind::Known, // Ed25519
-        [0x2b, 0x65, 0x71] => PublicKeyKind::Unknown("an Ed448 key"),
-        [0x60, 0x86, 0x48, 1, 0x65, 3, 4, 3, 17..=19] => PublicKeyKind::Known, // ML-DSA
-        [0x2a, 0x86, 0x48, 0xce, 0x38, 4, 1] => PublicKeyKind::Unknown("a DSA key"),
-        _ => PublicKeyKind::Unknown("a key of a kind that is not known here"),
-    };
-    Some(kind)
-}
-
-/// The use of a certificate that is configured as trusted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
-    /// It vouches for others. One of X.509 version 1 that signed itself does so too, as OpenSSL has it: in that version
-    /// nothing could show that.
-    Authority,
-    /// It signed itself and is no CA: it vouches for itself alone.
-    Itself,
-    /// It can sign no certificate.
-    Leaf,
-}
-
-/// The standing of a certificate that is named as trusted; `None` when it cannot be read.
-pub fn standing(certificate: &CertificateDer<'_>) -> Option<Standing> {
-    let outline = Outline::read(certificate)?;
-    Some(match (outline.is_authority, outline.is_self_issued(), outline.version) {
-        (true, ..) | (false, true, 1) => Standing::Authority,
-        (false, true, _) => Standing::Itself,
-        (false, false, _) => Standing::Leaf,
-    })
 }
