@@ -21,6 +21,18 @@ pub fn algorithms() -> WebPkiSupportedAlgorithms {
     *ALL
 }
 
+/// Result of a signature's check, from the worst to the best.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Signed {
+    /// None of the keys that should have made it did.
+    Wrong,
+    /// There is no such key, or none that signs in a way that is verified here.
+    #[default]
+    Unknown,
+    /// One of them made it.
+    Good,
+}
+
 /// A value, and the signature over it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct SignedParts<'a> {
@@ -42,22 +54,26 @@ impl<'a> SignedParts<'a> {
         Ok(Self { signed, algorithm, signature })
     }
 
-    /// Returns true if the key with this SubjectPublicKeyInfo, without its header, made the signature; `None`: no algorithm that is
-    /// known here is for both.
-    pub(crate) fn verify(&self, key: &[u8]) -> Option<bool> {
-        let (key_algorithm, key) = key_parts(key)?;
+    /// Checks whether the key with this SubjectPublicKeyInfo, without its header, made the signature.
+    pub(crate) fn verify(&self, key: &[u8]) -> Signed {
+        let Some((key_algorithm, key)) = key_parts(key) else { return Signed::Unknown };
         let all = algorithms().all.iter();
         let mut fitting = all
             .filter(|known| known.signature_alg_id().as_ref() == self.algorithm)
             .filter(|known| known.public_key_alg_id().as_ref() == key_algorithm)
             .peekable();
-        fitting.peek()?;
-        Some(fitting.any(|known| known.verify_signature(key, self.signed, self.signature).is_ok()))
+        if fitting.peek().is_none() {
+            return Signed::Unknown;
+        }
+        match fitting.any(|known| known.verify_signature(key, self.signed, self.signature).is_ok()) {
+            true => Signed::Good,
+            false => Signed::Wrong,
+        }
     }
 
     /// Returns true if this key is known to have made the signature.
     pub(crate) fn is_by(&self, key: &[u8]) -> bool {
-        self.verify(key) == Some(true)
+        self.verify(key) == Signed::Good
     }
 }
 

@@ -11,12 +11,13 @@ use std::time::SystemTime;
 use rustls::sign::CertifiedKey;
 use rustls_pki_types::CertificateDer;
 
+use crate::asn1::Signed;
 use crate::compressed::Compressed;
 use crate::finding::{Finding, Reason, has_error};
 use crate::key::Key;
 use crate::key_kind::KeyKind;
 use crate::names::Names;
-use crate::parsed::{Parsed, Signed};
+use crate::parsed::Parsed;
 use crate::sections::{Contents, no_certificate};
 use crate::staple::Staple;
 use crate::unix_time::date;
@@ -233,17 +234,20 @@ fn no_key_fits(first: &Parsed, keys: &[Key], chain_file: &Path, key_file: Option
         .hint("key = \"…\""),
         ([], Some(key_file)) => Finding::error(Reason::NoKey, key_file, "holds no private key")
             .hint("a section \"PRIVATE KEY\", \"EC PRIVATE KEY\" or \"RSA PRIVATE KEY\" is expected"),
-        (_, key_file) => {
-            let file = key_file.unwrap_or(chain_file);
-            let kind = first.kind.name();
-            let where_from = chain_file.display();
-            let message = format!(
-                "key does not fit the certificate of {subject:?} ({kind}) in {where_from}: their public keys differ"
-            );
-            Finding::error(Reason::KeyDoesNotFit, file, message)
-                .hint("each renewal makes a new pair: check that both files are of the same one")
-        }
+        (_, key_file) => key_does_not_fit(first, chain_file, key_file.unwrap_or(chain_file)),
     }
+}
+
+/// The finding for a key of another certificate.
+pub(crate) fn key_does_not_fit(first: &Parsed, chain_file: &Path, key_file: &Path) -> Finding {
+    let message = format!(
+        "key does not fit the certificate of {:?} ({}) in {}: their public keys differ",
+        first.subject,
+        first.kind.name(),
+        chain_file.display()
+    );
+    Finding::error(Reason::KeyDoesNotFit, key_file, message)
+        .hint("each renewal makes a new pair: check that both files are of the same one")
 }
 
 /// Says why a certificate, or another one of its chain, cannot be used at all, and returns whether that is so.

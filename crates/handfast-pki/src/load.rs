@@ -25,11 +25,10 @@ use std::time::SystemTime;
 
 use crate::apart::{self, Holder, KeyId};
 use crate::certificate::{self, Certificate};
-use crate::finding::{Finding, Reason, Severity, has_error};
+use crate::finding::{Severity, has_error};
 pub use crate::read::FileStamp;
 use crate::read::{failed, watch};
 use crate::sections::Contents;
-use crate::source::Ordered;
 use crate::unix_time::unix_seconds;
 use crate::weak::Lists;
 
@@ -47,6 +46,7 @@ pub use certificate_kind::certificate_kind;
 pub use inspect::{Inspected, Inspection};
 pub(crate) use inspected_file::InspectedFile;
 pub use keep::{Before, FileProblem, KeepResult, ProblemKind, keep};
+pub(crate) use loaded::key_file_of;
 pub use loaded::{Loaded, Source};
 pub use staples::keep_staples;
 pub use trust_file::TrustFile;
@@ -172,7 +172,7 @@ fn with_key_elsewhere(path: &Path, keys: Option<&Path>, by: (&Lists, i64), loade
     if found.is_empty()
         && let (Some(keys), Some(leaf)) = (keys, chain.certificates.first())
     {
-        let named = Ordered::with_id(keys, &KeyId::of(&leaf.public_key).file_part());
+        let named = key_file_of(keys, &KeyId::of(&leaf.public_key).file_part());
         let Some(contents) = take(&named, loaded) else { return };
         found = contents.keys;
         key_file = Some(named);
@@ -198,12 +198,7 @@ fn take(path: &Path, loaded: &mut Loaded) -> Option<Contents> {
         }
     };
     if let Some(not_pem) = contents.not_pem {
-        let (words, hint) = not_pem.words(path);
-        let finding = Finding::error(Reason::NotPem, path, words);
-        loaded.findings.push(match hint {
-            Some(hint) => finding.hint(hint),
-            None => finding,
-        });
+        loaded.findings.push(not_pem.finding(path));
         return None;
     }
     let findings = std::mem::take(&mut contents.findings);

@@ -49,10 +49,8 @@ pub(crate) fn is_for(name: &str, host: &str) -> bool {
 
 /// The address in an alternative name (RFC 5280 §4.2.1.6).
 pub(crate) fn ip_address(bytes: &[u8]) -> Option<IpAddr> {
-    match bytes.len() {
-        4 => <[u8; 4]>::try_from(bytes).ok().map(IpAddr::from),
-        _ => <[u8; 16]>::try_from(bytes).ok().map(IpAddr::from),
-    }
+    let four = <[u8; 4]>::try_from(bytes).map(IpAddr::from);
+    four.or_else(|_| <[u8; 16]>::try_from(bytes).map(IpAddr::from)).ok()
 }
 
 /// A name as it is in certificates: without the dot of the root.

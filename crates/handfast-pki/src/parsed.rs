@@ -12,6 +12,7 @@ use x509_parser::extensions::{GeneralName, ParsedExtension};
 use x509_parser::nom;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
+use crate::asn1::Signed;
 use crate::der::{Der, SEQUENCE};
 use crate::key_kind::KeyKind;
 use crate::names::ip_address;
@@ -56,18 +57,6 @@ pub struct Parsed {
     pub demands_staple: bool,
     /// Result of the check of its signature against an issuer in the same file.
     pub(crate) signed: Signed,
-}
-
-/// Result of a certificate's signature check.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Signed {
-    /// Its issuer is not there, or signs in a way that is not verified here.
-    #[default]
-    Unknown,
-    /// A certificate that is there made it.
-    Good,
-    /// None of those with its issuer's name made it.
-    Wrong,
 }
 
 /// Reason why bytes are not a certificate.

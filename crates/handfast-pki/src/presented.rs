@@ -46,7 +46,7 @@ pub enum Keys {
 /// Bits of RSA above which aws-lc's algorithms verify nothing.
 const MAX_RSA_BITS: usize = 8192;
 
-/// The CAs and certificates that one side trusts.
+/// The CAs and certificates that one side trusts; none yet by default.
 #[derive(Debug, Default)]
 pub struct Authorities {
     /// By subject, as webpki keeps it: in DER, without the outermost header.
@@ -62,11 +62,6 @@ pub struct Authorities {
 }
 
 impl Authorities {
-    /// Trusts no CA yet.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
     /// Refuses keys on these lists too.
     pub fn refusing(self, known_keys: Arc<Lists>) -> Self {
         Self { known_keys, ..self }

@@ -215,7 +215,7 @@ pub(crate) fn whole_or_stamp(path: &Path, limit: u64) -> Result<Content, (Failur
 
 /// Returns true if an error may be temporary although the file stays as it is: a network or disk that failed, no descriptor
 /// left.
-pub(crate) fn may_pass(error: &io::Error) -> bool {
+fn may_pass(error: &io::Error) -> bool {
     let stays = [libc::ENOENT, libc::EACCES, libc::EPERM, libc::ELOOP, libc::ENOTDIR, libc::ENAMETOOLONG];
     error.raw_os_error().is_none_or(|number| !stays.contains(&number))
 }
@@ -311,9 +311,23 @@ pub(crate) fn not_a_file(metadata: &Metadata) -> Option<&'static str> {
 /// Kinds of file that can be in a file's place.
 pub(crate) const NOT_FILES: [&str; 5] = ["a folder", "a FIFO", "a socket", "a device", "not a regular file"];
 
+/// The entries of the folder at `path`; adds it to `files_read`, so that a change of it is noticed.
+pub(crate) fn entries(
+    path: &Path,
+    files_read: &mut Vec<(PathBuf, FileStamp)>,
+) -> io::Result<Vec<fs::DirEntry>> {
+    // Before the listing: a file added after it then makes the stamp differ.
+    files_read.push((path.to_path_buf(), FileStamp::of(path)));
+    let entries = retry_stale(|| fs::read_dir(path)?.collect::<Result<Vec<_>, _>>());
+    if entries.as_ref().is_err_and(may_pass) {
+        files_read.push((path.to_path_buf(), FileStamp::UNREAD));
+    }
+    entries
+}
+
 /// Tries again when a network file system lost the file under us: ESTALE means that the name must be looked up again,
 /// which the next attempt does.
-pub(crate) fn retry_stale<T>(mut attempt: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+fn retry_stale<T>(mut attempt: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     for _ in 1..ATTEMPTS {
         match attempt() {
             Err(error) if matches!(error.raw_os_error(), Some(libc::ESTALE | libc::EINTR)) => {}

@@ -113,6 +113,3 @@ impl Revocations {
         }
     }
 }
-
-#[cfg(test)]
-mod tests;

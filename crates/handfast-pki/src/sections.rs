@@ -40,18 +40,16 @@ impl NotPem {
         }
     }
 
-    /// Returns a description of the content, and the command that converts it to PEM.
-    pub(crate) fn words(self, file: &Path) -> (&'static str, Option<String>) {
-        let file = file.display();
+    /// Returns the error of a file that should be PEM, with the command that converts it.
+    pub(crate) fn finding(self, file: &Path) -> Finding {
+        let path = file.display();
+        let finding = |words: &str| Finding::error(Reason::NotPem, file, words);
         match self {
-            Self::Der => (
-                "is DER, expected PEM",
-                Some(format!("openssl x509 -inform der -in {file} (or openssl pkey, if it is a key)")),
-            ),
-            Self::Utf16 => {
-                ("is text in UTF-16, expected plain PEM", Some(format!("iconv -f utf-16 -t ascii {file}")))
-            }
-            Self::Other => ("holds no PEM section", None),
+            Self::Der => finding("is DER, expected PEM")
+                .hint(format!("openssl x509 -inform der -in {path} (or openssl pkey, if it is a key)")),
+            Self::Utf16 => finding("is text in UTF-16, expected plain PEM")
+                .hint(format!("iconv -f utf-16 -t ascii {path}")),
+            Self::Other => finding("holds no PEM section"),
         }
     }
 }

@@ -4,6 +4,7 @@
 //! certificate, so the verifier records it for the thread.
 
 use aws_lc_rs::digest::{SHA256, digest};
+use data_encoding::HEXLOWER;
 
 /// Bytes of a subject that are kept: longer than any log shows.
 const SUBJECT_BYTES: usize = 1024;
@@ -24,8 +25,7 @@ pub struct ShownCertificate {
 impl ShownCertificate {
     /// Of a certificate in DER. **Cost**: linear in its length.
     pub fn of(certificate: &[u8]) -> Self {
-        let hexadecimal =
-            |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>().into();
+        let hexadecimal = |bytes: &[u8]| HEXLOWER.encode(bytes).into();
         let fingerprint = hexadecimal(digest(&SHA256, certificate).as_ref());
         let (subject, serial) = match x509_parser::parse_x509_certificate(certificate) {
             Ok((_, certificate)) => {

@@ -3,9 +3,10 @@
 //! In: certificates of one file, or of one chain. Out: for each of them whether its issuer among them signed it. Damage that
 //! leaves the structure whole shows here alone, and so does an intermediate of another key of the same CA.
 
+use crate::asn1::Signed;
 use crate::key_kind::KeyKind;
 use crate::outline::Outline;
-use crate::parsed::{Parsed, Signed};
+use crate::parsed::Parsed;
 
 /// Notes in each certificate whether one of the others, or its own key, signed it.
 ///
@@ -24,20 +25,10 @@ fn check(one: &Parsed, chain: &[Parsed]) -> Signed {
     let verdicts = chain.iter().filter(by).map(|issuer| match issuer.kind {
         // aws-lc verifies nothing with other sizes.
         KeyKind::Rsa(bits) if !(2048..=8192).contains(&bits) => Signed::Unknown,
-        _ => match Outline::read(&issuer.der).and_then(|issuer| own.parts.verify(issuer.key)) {
-            Some(true) => Signed::Good,
-            Some(false) => Signed::Wrong,
-            None => Signed::Unknown,
-        },
+        _ => Outline::read(&issuer.der).map_or(Signed::Unknown, |issuer| own.parts.verify(issuer.key)),
     });
     // One good signature decides, then one that could not be verified.
-    verdicts
-        .fold(None, |best, verdict| match (best, verdict) {
-            (Some(Signed::Good), _) | (_, Signed::Good) => Some(Signed::Good),
-            (Some(Signed::Unknown), _) | (_, Signed::Unknown) => Some(Signed::Unknown),
-            _ => Some(Signed::Wrong),
-        })
-        .unwrap_or_default()
+    verdicts.max().unwrap_or_default()
 }
 
 /// Returns true unless a certificate in its own name states that another key signed it: a CA that changes its key signs the

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::certificate::Certificate;
-use crate::load::Source;
+use crate::load::{Source, key_file_of};
 use crate::throwaway::Throwaway;
 
 /// Source of certificates.
@@ -130,14 +130,7 @@ impl Ordered {
 
     /// The file of one key, by its ID.
     pub fn key_file(folder: &Path, stem: &str, id: &str) -> PathBuf {
-        Self::with_id(&Self::keys(folder, stem), id)
-    }
-
-    pub(crate) fn with_id(keys: &Path, id: &str) -> PathBuf {
-        let mut file = keys.as_os_str().to_owned();
-        file.push(id);
-        file.push(".pem");
-        file.into()
+        key_file_of(&Self::keys(folder, stem), id)
     }
 }
 

@@ -8,7 +8,6 @@ use rustls_pki_types::CertificateDer;
 
 use crate::outline::Outline;
 use crate::pem;
-use refusal::MAX_RESPONSE_BYTES;
 pub use refusal::StapleError;
 
 mod refusal;
@@ -35,9 +34,6 @@ pub(crate) fn read(
     now: i64,
 ) -> Result<(Vec<u8>, Staple), StapleError> {
     let der = der(content).ok_or(StapleError::Malformed)?;
-    if der.len() > MAX_RESPONSE_BYTES {
-        return Err(StapleError::TooLarge(der.len()));
-    }
     let staple = verify::verify(&der, chain, now)?;
     Ok((der, staple))
 }
@@ -50,9 +46,6 @@ const RESPONDERS: usize = 2;
 ///
 /// **Errors**: why it does not. **Cost**: four signatures verified at most, usually one or two.
 pub(crate) fn check(der: &[u8], own: &[u8], issuer: IssuerKey<'_>, now: i64) -> Result<(), StapleError> {
-    if der.len() > MAX_RESPONSE_BYTES {
-        return Err(StapleError::TooLarge(der.len()));
-    }
     let mut response = response::read(der)?;
     response.certificates.truncate(RESPONDERS);
     let leaf = Outline::read(own).ok_or(StapleError::OtherCertificate)?;

@@ -42,13 +42,7 @@ fn one_line(name: &X509Name<'_>) -> String {
         let kind = oid2abbrev(kind, oid_registry()).map_or_else(|_| number(), str::to_owned);
         let value = attribute.as_str().unwrap_or("?");
         // The C library ends a variable at a zero.
-        line.extend(
-            ['/']
-                .into_iter()
-                .chain(kind.chars())
-                .chain(['='])
-                .chain(value.chars().filter(|sign| *sign != '\0')),
-        );
+        line.extend(["/", &kind, "=", &value.replace('\0', "")]);
     }
     line.truncate(line.floor_char_boundary(MAX_NAME_BYTES));
     line

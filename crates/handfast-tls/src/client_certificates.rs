@@ -272,7 +272,7 @@ fn rule(
 ) -> Option<ClientCertificates> {
     let file = settings.trust.file().unwrap_or(Path::new(""));
     let revocations = read.as_ref().map(|read| Revocations::new(&read.lists, settings.lenience));
-    let mut trusted = Authorities::new().refusing(Arc::clone(settings.known_keys));
+    let mut trusted = Authorities::default().refusing(Arc::clone(settings.known_keys));
     if settings.trust == Trust::Anything {
         trusted.trust_anything();
     }

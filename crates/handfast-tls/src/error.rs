@@ -79,9 +79,5 @@ impl fmt::Display for Error {
     }
 }
 
-impl std::error::Error for Error {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        // `File` prints its source itself, so it is not offered a second time.
-        None
-    }
-}
+// `File` prints its source itself, so it is not offered a second time.
+impl std::error::Error for Error {}

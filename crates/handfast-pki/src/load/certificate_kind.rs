@@ -24,10 +24,7 @@ pub fn certificate_kind(path: &Path) -> Result<KeyKind, Box<Finding>> {
         return Err(plain(contents.findings.swap_remove(0)));
     }
     Err(Box::new(match contents.not_pem {
-        Some(instead) => {
-            let (what, hint) = instead.words(path);
-            Finding { hint, ..Finding::error(Reason::NotPem, path, what) }
-        }
+        Some(instead) => instead.finding(path),
         None => Finding::error(Reason::NoCertificate, path, "holds no certificate, expected one in PEM"),
     }))
 }

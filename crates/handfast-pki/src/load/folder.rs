@@ -14,14 +14,12 @@ use crate::certificate;
 use crate::finding::{Finding, Reason, Severity, has_error};
 use crate::key::Key;
 use crate::parsed::Parsed;
-use crate::read::{self, Failure, FileStamp, failed};
+use crate::read::{self, Failure, failed};
 use crate::sections::{Contents, NotPem};
 use crate::weak::Lists;
 
 /// Loads every certificate in the folder at `path`.
 pub(super) fn load(path: &Path, by: (&Lists, i64), loaded: &mut Loaded) {
-    // Before the listing: a file added after it then makes the stamp differ.
-    loaded.files_read.push((path.to_path_buf(), FileStamp::of(path)));
     let before = loaded.certificates.len();
     let Some(mut files) = list(path, loaded) else { return };
     let staples = take_staples(&mut files, loaded);
@@ -32,16 +30,11 @@ pub(super) fn load(path: &Path, by: (&Lists, i64), loaded: &mut Loaded) {
         holdings.extend(Holding::of(looked, loaded));
     }
     pair(holdings, staples, by, loaded);
-    let is_explained = loaded
-        .findings
-        .iter()
-        .any(|finding| finding.severity == Severity::Error && finding.file.starts_with(path));
-    let is_empty = loaded.certificates.len() == before;
-    let had_duplicate = loaded
-        .findings
-        .iter()
-        .any(|finding| finding.reason == Reason::Duplicate && finding.file.starts_with(path));
-    if is_empty && !is_explained && !had_duplicate {
+    let explains = |finding: &Finding| {
+        (finding.severity == Severity::Error || finding.reason == Reason::Duplicate)
+            && finding.file.starts_with(path)
+    };
+    if loaded.certificates.len() == before && !loaded.findings.iter().any(explains) {
         let finding = Finding::error(Reason::NoCertificate, path, "holds no certificate with its key");
         loaded.findings.push(finding.hint("put the chain and the key there, in PEM, in one file or two"));
     }
@@ -49,13 +42,9 @@ pub(super) fn load(path: &Path, by: (&Lists, i64), loaded: &mut Loaded) {
 
 /// The files to look at, by name.
 fn list(path: &Path, loaded: &mut Loaded) -> Option<Vec<PathBuf>> {
-    let entries = read::retry_stale(|| fs::read_dir(path)?.collect::<Result<Vec<_>, _>>());
-    let entries = match entries {
+    let entries = match read::entries(path, &mut loaded.files_read) {
         Ok(entries) => entries,
         Err(error) => {
-            if read::may_pass(&error) {
-                loaded.files_read.push((path.to_path_buf(), FileStamp::UNREAD));
-            }
             let finding = match error.kind() {
                 std::io::ErrorKind::NotFound => Finding::error(Reason::Missing, path, "is not there"),
                 std::io::ErrorKind::NotADirectory => {
@@ -122,11 +111,8 @@ impl Holding {
             }
         };
         if let Some(not_pem) = contents.not_pem {
-            let (words, hint) = not_pem.words(&path);
             let severity = if not_pem == NotPem::Other { Severity::Note } else { Severity::Warning };
-            let mut finding = Finding::new(severity, Reason::NotPem, &path, format!("not used: it {words}"));
-            finding.hint = hint;
-            loaded.findings.push(finding);
+            loaded.findings.push(unused(not_pem.finding(&path), severity));
             return None;
         }
         let is_broken = has_error(&contents.findings);
@@ -150,13 +136,13 @@ impl Holding {
 /// PKCS#12 with a password is often beside the PEM files that were made of it: in a folder it is no error.
 fn not_used(finding: Finding) -> Finding {
     match finding.reason {
-        Reason::BadPkcs12 => Finding {
-            severity: Severity::Warning,
-            message: format!("not used: it {}", finding.message),
-            ..finding
-        },
+        Reason::BadPkcs12 => unused(finding, Severity::Warning),
         _ => finding,
     }
+}
+
+fn unused(finding: Finding, severity: Severity) -> Finding {
+    Finding { severity, message: format!("not used: it {}", finding.message), ..finding }
 }
 
 fn pair(
@@ -308,19 +294,11 @@ fn is_for_a_server(parsed: &Parsed) -> bool {
 
 /// A certificate for which there is no key that fits; `key` is the file whose key should.
 fn unpaired(holding: &Holding, first: &Parsed, key: Option<&Holding>) -> Finding {
-    let subject = &first.subject;
     match key {
-        Some(key) => {
-            let message = format!(
-                "key does not fit the certificate of {subject:?} ({}) in {}: their public keys differ",
-                first.kind.name(),
-                holding.path.display()
-            );
-            Finding::error(Reason::KeyDoesNotFit, &key.path, message)
-                .hint("each renewal makes a new pair: check that both files are of the same one")
-        }
+        Some(key) => certificate::key_does_not_fit(first, &holding.path, &key.path),
         None => {
-            let message = format!("not used: the certificate of {subject:?} has no key in this folder");
+            let message =
+                format!("not used: the certificate of {:?} has no key in this folder", first.subject);
             Finding::warning(Reason::NoKey, &holding.path, message)
         }
     }
@@ -329,22 +307,10 @@ fn unpaired(holding: &Holding, first: &Parsed, key: Option<&Holding>) -> Finding
 /// Returns the part of a file name that the files of a pair have in common: `www` for `www.crt`, `www.key`,
 /// `www-privkey.pem`; empty for names that describe only the content, such as certbot's.
 fn stem(path: &Path) -> Option<String> {
-    const WORDS: &[&str] = &[
-        "pem",
-        "crt",
-        "cer",
-        "cert",
-        "key",
-        "chain",
-        "fullchain",
-        "privkey",
-        "bundle",
-        "certificate",
-        "private",
-    ];
+    const WORDS: &str = "pem crt cer cert key chain fullchain privkey bundle certificate private";
     let name = path.file_name()?.to_str()?.to_ascii_lowercase();
     let mut parts: Vec<&str> = name.split(['.', '-', '_']).collect();
-    while parts.last().is_some_and(|part| WORDS.contains(part)) {
+    while parts.last().is_some_and(|part| WORDS.split(' ').any(|word| word == *part)) {
         parts.pop();
     }
     Some(parts.join("."))

@@ -125,11 +125,8 @@ impl Inspection<'_> {
             Err(_) => return,
         };
         if let Some(not_pem) = contents.not_pem {
-            let (words, hint) = not_pem.words(&path);
-            let mut finding = Finding::error(Reason::NotPem, &path, words);
-            finding.hint = hint;
             if was_named {
-                into.findings.push(finding);
+                into.findings.push(not_pem.finding(&path));
             }
             return;
         }

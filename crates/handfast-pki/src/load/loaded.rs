@@ -3,7 +3,7 @@
 //! In: certificates and findings, one after the other. Out: a [`Loaded`] in which each certificate is there once.
 
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use aws_lc_rs::digest::{SHA256, digest};
@@ -35,6 +35,14 @@ pub enum Source {
         /// Path prefix of key files, where the key is in no file with a chain: the ID of the key and `.pem` follow.
         keys: Option<PathBuf>,
     },
+}
+
+/// The file of the key with this ID, where the key files have this path prefix.
+pub(crate) fn key_file_of(keys: &Path, id: &str) -> PathBuf {
+    let mut file = keys.as_os_str().to_owned();
+    file.push(id);
+    file.push(".pem");
+    file.into()
 }
 
 /// Result of loading.

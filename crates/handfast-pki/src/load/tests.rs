@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::apart::tests::Elsewhere;
+use crate::finding::{Finding, Reason};
 use crate::read::Failure;
 use handfast_testkit::maker::{Folder, Made, Maker, NOW};
 

@@ -53,10 +53,7 @@ impl TrustFile {
         let contents = Contents::of(bytes, file);
         self.findings = contents.findings;
         if let Some(not_pem) = contents.not_pem {
-            let (words, hint) = not_pem.words(file);
-            let mut finding = Finding::error(Reason::NotPem, file, words);
-            finding.hint = hint;
-            self.findings.push(finding);
+            self.findings.push(not_pem.finding(file));
         } else if contents.certificates.is_empty() && self.is_usable() {
             let message = format!("holds no certificate, expected those of {purpose}");
             no_certificate(&mut self.findings, Finding::error(Reason::NoCertificate, file, message));

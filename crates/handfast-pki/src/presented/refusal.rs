@@ -206,27 +206,7 @@ impl Refusal {
             Self::NoList { .. } => F::CrlMissing,
             Self::ByRule(_) => F::RefusedByRule,
             Self::NotAllowed(_) => F::NotAllowed,
-            Self::Staple(_)
-            | Self::NoStaple
-            | Self::TooMany { .. }
-            | Self::TooLong { .. }
-            | Self::TooMuchWork
-            | Self::TooManyNames { .. }
-            | Self::Unreadable
-            | Self::Version(_)
-            | Self::WeakKey { .. }
-            | Self::UnknownKey(_)
-            | Self::WeakSignature(_)
-            | Self::UnknownSignature
-            | Self::MayNotSign
-            | Self::WrongPurpose(_)
-            | Self::BadSignature
-            | Self::Authority
-            | Self::Overreached(_)
-            | Self::WrongName { .. }
-            | Self::NotPinned { .. }
-            | Self::NotItsKey
-            | Self::Other(_) => F::Unacceptable,
+            _ => F::Unacceptable,
         }
     }
 }

@@ -16,7 +16,7 @@ fn now() -> UnixTime {
 }
 
 fn trusting(certificates: &[&CertificateDer<'_>]) -> Authorities {
-    let mut trusted = Authorities::new();
+    let mut trusted = Authorities::default();
     for certificate in certificates {
         trusted.add(certificate).unwrap();
     }

@@ -128,10 +128,7 @@ impl<'a> Checks<'a> {
 impl Read {
     fn folder(&mut self, folder: &Path, checks: &Checks<'_>, known: &KnownLists) {
         self.folders.insert(folder.to_path_buf());
-        // Before the listing: a file added after it then makes the stamp differ.
-        self.files_read.push((folder.to_path_buf(), FileStamp::of(folder)));
-        let entries = read::retry_stale(|| fs::read_dir(folder)?.collect::<Result<Vec<_>, _>>());
-        let mut files: Vec<PathBuf> = match entries {
+        let mut files: Vec<PathBuf> = match read::entries(folder, &mut self.files_read) {
             Ok(entries) => entries
                 .iter()
                 .filter(|entry| !entry.file_name().as_encoded_bytes().starts_with(b"."))
@@ -139,9 +136,6 @@ impl Read {
                 .filter(|file| !file.is_dir())
                 .collect(),
             Err(error) => {
-                if read::may_pass(&error) {
-                    self.files_read.push((folder.to_path_buf(), FileStamp::UNREAD));
-                }
                 let message = format!("cannot be listed: {error}");
                 self.findings.push(Finding::error(Reason::Unreadable, folder, message));
                 return;
@@ -366,7 +360,11 @@ impl OfFile {
     fn take(&mut self, bytes: &[u8], is_named: bool, checks: &Checks<'_>) {
         let severity = if is_named { Severity::Error } else { Severity::Note };
         if bytes.is_empty() {
-            self.report(Finding::error(Reason::Empty, &self.file, "is empty, expected a revocation list"));
+            self.findings.push(Finding::error(
+                Reason::Empty,
+                &self.file,
+                "is empty, expected a revocation list",
+            ));
             return;
         }
         if bytes[0] == crate::der::SEQUENCE {
@@ -380,7 +378,7 @@ impl OfFile {
                     pem::Broken::NoEnd { .. } => Reason::Truncated,
                     _ => Reason::BadPem,
                 };
-                self.report(Finding::error(reason, &self.file, broken.to_string()));
+                self.findings.push(Finding::error(reason, &self.file, broken.to_string()));
                 return;
             }
         };
@@ -392,7 +390,7 @@ impl OfFile {
                     section.line,
                     section.name()
                 );
-                self.report(Finding::note(Reason::UnusedSection, &self.file, message));
+                self.findings.push(Finding::note(Reason::UnusedSection, &self.file, message));
                 continue;
             }
             is_list = true;
@@ -401,7 +399,7 @@ impl OfFile {
                 Some((SectionKind::Crl, der)) => self.list(&der, &place, is_named, checks),
                 _ => {
                     let message = format!("{place}the text of this revocation list is not base64");
-                    self.report(Finding::error(Reason::BadPem, &self.file, message));
+                    self.findings.push(Finding::error(Reason::BadPem, &self.file, message));
                 }
             }
         }
@@ -437,9 +435,5 @@ impl OfFile {
                 self.findings.push(finding);
             }
         }
-    }
-
-    fn report(&mut self, finding: Finding) {
-        self.findings.push(finding);
     }
 }

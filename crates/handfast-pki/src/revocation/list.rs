@@ -212,24 +212,6 @@ impl List {
         key_of(serial).is_some_and(|serial| self.serials.binary_search(&serial).is_ok())
     }
 
-    /// Returns the size of its index in bytes.
-    #[cfg(test)]
-    pub(super) fn bytes(&self) -> usize {
-        size_of_val(&*self.serials)
-    }
-
-    /// Returns the number of entries compared to find this serial number, or to find that it is missing.
-    #[cfg(test)]
-    pub(super) fn comparisons(&self, serial: &[u8]) -> usize {
-        let mut count = 0;
-        let key = key_of(serial).unwrap();
-        let _ = self.serials.binary_search_by(|entry| {
-            count += 1;
-            entry.cmp(&key)
-        });
-        count
-    }
-
     /// Returns true if it covers this certificate of its CA.
     pub(crate) fn is_about(&self, certificate: &Outline<'_>) -> bool {
         let Scope { users_only, authorities_only, point } = &self.scope;
@@ -444,3 +426,6 @@ fn key_of(mut serial: &[u8]) -> Option<Serial> {
     key.get_mut(1..=serial.len())?.copy_from_slice(serial);
     Some(key)
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,6 +4,7 @@
 //! it against the certificate that it should be about.
 
 use super::StapleError;
+use super::refusal::MAX_RESPONSE_BYTES;
 use crate::asn1::{SignedParts, generalized_time as time};
 use crate::der::{Der, ENUMERATED, GENERALIZED_TIME, INTEGER, OBJECT_IDENTIFIER, OCTET_STRING, SEQUENCE};
 
@@ -46,6 +47,9 @@ pub(super) enum Status {
 
 /// Reads a response.
 pub(super) fn read(der: &[u8]) -> Result<Response<'_>, StapleError> {
+    if der.len() > MAX_RESPONSE_BYTES {
+        return Err(StapleError::TooLarge(der.len()));
+    }
     let (status, bytes) = outside(der).ok_or(StapleError::Malformed)?;
     if status != 0 {
         return Err(StapleError::Unsuccessful(status));

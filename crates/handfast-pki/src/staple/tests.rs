@@ -4,6 +4,7 @@ use rustls_pki_types::pem::PemObject;
 
 use std::path::Path;
 
+use super::refusal::MAX_RESPONSE_BYTES;
 use super::*;
 use crate::finding::Severity;
 use handfast_testkit::maker::{NOW, section_under};

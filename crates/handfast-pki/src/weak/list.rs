@@ -52,7 +52,7 @@ struct List {
 }
 
 /// Result of [`load`].
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct LoadedLists {
     /// The lists; those that cannot be used now as they were before.
     pub lists: Arc<Lists>,
@@ -70,13 +70,7 @@ pub struct LoadedLists {
 ///
 /// **Cost**: a packed list of 300,000 entries takes about 10 ms, the same as text 100 ms.
 pub fn load(files: &[PathBuf], before: Option<&Arc<Lists>>) -> LoadedLists {
-    let mut loaded = LoadedLists {
-        lists: Arc::default(),
-        findings: Vec::new(),
-        kept: Vec::new(),
-        files_read: Vec::new(),
-        folders: Vec::new(),
-    };
+    let mut loaded = LoadedLists::default();
     let mut folders = BTreeSet::new();
     let mut lists = Vec::new();
     for file in files {

@@ -207,7 +207,7 @@ fn of_numbers(modulus: &[u8], exponent: &[u8]) -> Foreign {
 /// The refusal for a peer that presents a certificate with this key, and through a CA with the one of `above`.
 fn presented(own: Option<&str>, above: Option<&str>, lists: &Arc<Lists>) -> Result<(), String> {
     let root = Maker::authority("root").self_signed();
-    let mut trusted = Authorities::new();
+    let mut trusted = Authorities::default();
     trusted.add(root.certificate.der()).unwrap();
     let trusted = trusted.refusing(Arc::clone(lists));
     let own_key = KeyPair::generate().unwrap();
@@ -293,7 +293,7 @@ fn a_weak_key_in_a_path_is_refused_wherever_it_is() {
     let root = Maker::authority("root").self_signed();
     let middle = params.signed_by(&key, &Issuer::from_params(&root.params, &root.key)).unwrap();
     let own = Maker::new(&["a.example.org"]).signed_by(&Made { params, key, certificate: middle.clone() });
-    let mut trusted = Authorities::new();
+    let mut trusted = Authorities::default();
     trusted.add(root.certificate.der()).unwrap();
     let now = UnixTime::since_unix_epoch(Duration::from_secs(NOW as u64));
     for peer in [Peer::Client, Peer::Server] {
@@ -303,7 +303,7 @@ fn a_weak_key_in_a_path_is_refused_wherever_it_is() {
         assert!(refusal.to_string().starts_with("the key of a CA above it has the fingerprint of ROCA"));
     }
     // Trusted itself it is no better.
-    let mut trusted = Authorities::new();
+    let mut trusted = Authorities::default();
     trusted.pin(middle.der());
     let refusal = trusted.check(Peer::Server, middle.der(), &[], Keys::New, now).unwrap_err();
     assert_eq!(refusal, Refusal::WeakKey { weakness: Weakness::Roca, is_own: true });
@@ -364,7 +364,7 @@ fn a_weak_key_is_not_served() {
 #[test]
 fn rsa_is_taken_between_its_bounds_of_size_and_not_beside_them() {
     let root = Maker::authority("root").self_signed();
-    let mut trusted = Authorities::new();
+    let mut trusted = Authorities::default();
     trusted.add(root.certificate.der()).unwrap();
     let issuer = Issuer::from_params(&root.params, &root.key);
     let now = UnixTime::since_unix_epoch(Duration::from_secs(NOW.unsigned_abs()));
@@ -376,7 +376,7 @@ fn rsa_is_taken_between_its_bounds_of_size_and_not_beside_them() {
         let own = params.signed_by(&of_numbers(&modulus, &[1, 0, 1]), &issuer).unwrap();
         let answer = trusted.check(Peer::Client, own.der(), &[], Keys::Known, now);
         assert_eq!(answer.is_ok(), is_good, "{first:x} and {rest} bytes: {answer:?}");
-        let mut pinned = Authorities::new();
+        let mut pinned = Authorities::default();
         pinned.pin(own.der());
         assert_eq!(pinned.check(Peer::Client, own.der(), &[], Keys::Known, now).is_ok(), is_good);
     }
@@ -384,7 +384,7 @@ fn rsa_is_taken_between_its_bounds_of_size_and_not_beside_them() {
 
 #[test]
 fn nobody_is_named_as_trusted_with_a_weak_key() {
-    let trusted = Authorities::new();
+    let trusted = Authorities::default();
     let weak = certificate(include_str!("tests/close-primes-2048.crt"));
     let expected = Refusal::WeakKey { weakness: Weakness::ClosePrimes, is_own: true };
     assert_eq!(trusted.check_key_of(&weak.der), Err(expected));

@@ -69,7 +69,7 @@ impl Trust {
 
     /// Trusts servers with one of these keys, whatever the certificate contains; its dates and names are not looked at.
     pub fn only_pins(pins: &[Pin]) -> Self {
-        let nobodys = Self::new(nobody(), Context::new(&SHA256));
+        let nobodys = Self::new(Authorities::default(), Context::new(&SHA256));
         Self { chain: false, ..nobodys }.asking(pins, false)
     }
 
@@ -128,16 +128,13 @@ impl Trust {
     }
 }
 
-fn nobody() -> Authorities {
-    Authorities::new()
-}
-
 /// The CAs that this machine trusts, read from where it keeps them (or `SSL_CERT_FILE` names); keys on the lists `known_keys`
 /// are refused.
 ///
 /// **Errors**: there are none. **Cost**: a hundred files may be read.
 pub fn system(known_keys: &Arc<Lists>) -> Result<Trust, Failure> {
-    let (mut trusted, mut id) = (nobody().refusing(Arc::clone(known_keys)), Context::new(&SHA256));
+    let (mut trusted, mut id) =
+        (Authorities::default().refusing(Arc::clone(known_keys)), Context::new(&SHA256));
     id.update(known_keys.fingerprint());
     let found = rustls_native_certs::load_native_certs();
     for certificate in &found.certs {
@@ -166,7 +163,7 @@ fn take(trusted: &mut Authorities, certificate: &CertificateDer<'_>) -> Result<(
 }
 
 pub(super) fn of_pem(pem: &[u8]) -> Result<Trust, Failure> {
-    let (mut trusted, mut id) = (nobody(), Context::new(&SHA256));
+    let (mut trusted, mut id) = (Authorities::default(), Context::new(&SHA256));
     let certificates = pem::certificates(pem).map_err(|what| wrong(format!("trusted CAs: {what}")))?;
     for (certificate, number) in certificates.into_iter().zip(1..) {
         id.update(&certificate);
@@ -191,7 +188,8 @@ pub struct LoadedTrust {
 /// Reads the CA certificates, or servers' own, in the PEM file `ca`; keys on the lists `known_keys` are refused.
 pub fn load(ca: &Path, known_keys: &Arc<Lists>, now: SystemTime) -> LoadedTrust {
     let mut file = TrustFile::read(ca, "the CAs that sign the backends' certificates");
-    let (mut trusted, mut id) = (nobody().refusing(Arc::clone(known_keys)), Context::new(&SHA256));
+    let (mut trusted, mut id) =
+        (Authorities::default().refusing(Arc::clone(known_keys)), Context::new(&SHA256));
     id.update(known_keys.fingerprint());
     for parsed in &file.certificates {
         id.update(&parsed.der);

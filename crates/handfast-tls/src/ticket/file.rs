@@ -25,6 +25,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use aws_lc_rs::rand;
+use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
 use zeroize::Zeroizing;
 
 use super::{KEY_LENGTH, MasterKey, NAME_LENGTH};
@@ -58,14 +59,7 @@ pub(super) struct KeyFile {
 /// Released by name, not by closing: a process that is being forked elsewhere has a copy of the descriptor until it executes
 /// its program, and would hold the lock for as long.
 #[derive(Debug)]
-pub(super) struct Lock(File);
-
-#[cfg(test)]
-impl Lock {
-    pub(super) fn copy(&self) -> File {
-        self.0.try_clone().unwrap()
-    }
-}
+pub(super) struct Lock(pub(super) File);
 
 impl Drop for Lock {
     fn drop(&mut self) {
@@ -147,7 +141,7 @@ impl KeyFile {
     pub(super) fn write(&mut self, keys: &[Arc<MasterKey>]) -> Result<(), Error> {
         let mut random = [0; 8];
         rand::fill(&mut random).map_err(|_| Error::Random)?;
-        let aside = self.beside(&format!(".{}.new", hex(&random)));
+        let aside = self.beside(&format!(".{}.new", HEXLOWER.encode(&random)));
         let written = self.write_aside(&aside, &text(keys));
         if written.is_err() {
             // The leftover file holds keys. If it cannot be removed either, the first error is more useful.
@@ -199,7 +193,7 @@ pub(super) fn text(keys: &[Arc<MasterKey>]) -> Zeroizing<String> {
     text.push('\n');
     text.push_str(COMMENT);
     for key in keys {
-        let (id, secret) = (hex(&key.id), Zeroizing::new(hex(&key.secret[..])));
+        let (id, secret) = (HEXLOWER.encode(&key.id), Zeroizing::new(HEXLOWER.encode(&key.secret[..])));
         text.push_str(&format!("key {id} made {} from {} ", key.made_at, key.used_from));
         text.push_str(&secret);
         text.push('\n');
@@ -257,28 +251,11 @@ fn time(word: &str) -> Option<u64> {
     word.parse().ok().filter(|seconds| *seconds < 1 << 40)
 }
 
-fn hex(bytes: &[u8]) -> String {
-    let mut text = String::with_capacity(2 * bytes.len());
-    for byte in bytes {
-        for nibble in [byte >> 4, byte & 15] {
-            text.push(char::from_digit(nibble.into(), 16).unwrap_or('0'));
-        }
-    }
-    text
-}
-
+/// The bytes that this number of hexadecimal digits stands for, in either case.
 fn unhex<const LENGTH: usize>(text: &str) -> Option<[u8; LENGTH]> {
-    let digits = text.as_bytes();
-    if digits.len() != 2 * LENGTH {
-        return None;
-    }
     let mut bytes = [0; LENGTH];
-    for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
-        let high = char::from(pair[0]).to_digit(16)?;
-        let low = char::from(pair[1]).to_digit(16)?;
-        *byte = u8::try_from(high << 4 | low).ok()?;
-    }
-    Some(bytes)
+    let is_whole = text.len() == 2 * LENGTH;
+    (is_whole && HEXLOWER_PERMISSIVE.decode_mut(text.as_bytes(), &mut bytes).is_ok()).then_some(bytes)
 }
 /// A file in the same folder, with a name made of the key file's.
 pub(super) fn beside(path: &Path, ending: &str) -> PathBuf {

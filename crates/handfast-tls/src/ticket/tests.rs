@@ -370,7 +370,7 @@ fn a_copy_of_the_locks_descriptor_does_not_hold_the_lock() {
     let folder = Folder::new();
     let file = KeyFile::new(&folder.at("tickets"));
     let lock = file.lock(false).unwrap().expect("no other process has it");
-    let copy = lock.copy();
+    let copy = lock.0.try_clone().unwrap();
     assert!(file.lock(false).unwrap().is_none(), "it is held");
     drop(lock);
     assert!(file.lock(false).unwrap().is_some(), "it was given back");

@@ -4,7 +4,25 @@ use handfast_testkit::maker::{Made, Maker};
 use rcgen::SigningKey;
 
 use super::*;
-use crate::der::{BIT_STRING, GENERALIZED_TIME, INTEGER, OBJECT_IDENTIFIER, SEQUENCE, value};
+use crate::der::{BIT_STRING, OBJECT_IDENTIFIER, value};
+
+impl List {
+    /// Returns the size of its index in bytes.
+    fn bytes(&self) -> usize {
+        size_of_val(&*self.serials)
+    }
+
+    /// Returns the number of entries compared to find this serial number, or to find that it is missing.
+    fn comparisons(&self, serial: &[u8]) -> usize {
+        let mut count = 0;
+        let key = key_of(serial).unwrap();
+        let _ = self.serials.binary_search_by(|entry| {
+            count += 1;
+            entry.cmp(&key)
+        });
+        count
+    }
+}
 
 /// A list by `ca` of these serial numbers.
 fn list_of(ca: &Made, serials: impl Iterator<Item = Vec<u8>>) -> Vec<u8> {
@@ -32,7 +50,7 @@ fn one_number_has_one_key_however_it_is_written() {
     let ca = Maker::authority("ca").self_signed();
     let der = list_of(&ca, [vec![0, 0, 7], vec![0, 0x80], vec![0x80]].into_iter());
     let outline = Outline::read(ca.certificate.der()).unwrap();
-    let signer = [list::Signer { subject: outline.subject, key: outline.key, may_revoke: true }];
+    let signer = [Signer { subject: outline.subject, key: outline.key, may_revoke: true }];
     let issuer = Issuer { key: outline.key, may_revoke: true };
     let list = List::read(&der, &signer).unwrap();
     for (serial, is_there) in [
@@ -71,7 +89,7 @@ fn a_million_entries_are_an_index() {
     });
     let der = list_of(&ca, serials);
     let outline = Outline::read(ca.certificate.der()).unwrap();
-    let signer = [list::Signer { subject: outline.subject, key: outline.key, may_revoke: true }];
+    let signer = [Signer { subject: outline.subject, key: outline.key, may_revoke: true }];
     let list = List::read(&der, &signer).unwrap();
     assert_eq!(list.bytes(), 22_000_000);
     let comparisons = |serial: u64| {
