@@ -88,7 +88,7 @@ pub(crate) struct Extension<'a> {
     pub(crate) identifier: &'a [u8],
     pub(crate) is_critical: bool,
     pub(crate) value: &'a [u8],
-    /// What follows its value, where nothing should.
+    /// Bytes behind its value, where none should be.
     pub(crate) rest: Der<'a>,
 }
 

@@ -35,7 +35,7 @@ pub(crate) struct Outline<'a> {
     pub(crate) key: &'a [u8],
     /// The same with its header: what pins are made of.
     pub(crate) key_whole: &'a [u8],
-    /// What its issuer signed, and the signature.
+    /// The signed part, and its issuer's signature.
     pub(crate) parts: SignedParts<'a>,
     /// Content of the version, where it is written.
     version_number: Option<&'a [u8]>,
@@ -43,7 +43,7 @@ pub(crate) struct Outline<'a> {
     inner_algorithm: &'a [u8],
     validity: &'a [u8],
     extensions: Option<&'a [u8]>,
-    /// What follows the last known value of the signed part, of the certificate, and behind it: nothing, in a certificate that is whole.
+    /// Bytes behind the last known value of the signed part, of the certificate, and behind it; a certificate that is whole has none.
     rests: [Der<'a>; 3],
     /// True if its basic constraints make it a CA.
     pub(crate) is_authority: bool,
