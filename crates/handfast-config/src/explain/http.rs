@@ -5,10 +5,10 @@
 
 use std::time::Duration;
 
+use handfast_http::http1::Kind;
 use handfast_text::duration;
 use handfast_text::size;
 use handfast_text::units::counted;
-use handfast_http::http1::Kind;
 
 use super::phrases::{backend_tls, backends, list};
 use super::target::ExplainRequest;

@@ -1,7 +1,7 @@
 //! The types of values that change requests and responses: fields with variables, redirects, fixed responses.
 
-use handfast_text::suggest::{did_you_mean, one_of};
 use handfast_http::http1::{Kind, is_token};
+use handfast_text::suggest::{did_you_mean, one_of};
 use toml::de::DeValue;
 
 use super::Text;

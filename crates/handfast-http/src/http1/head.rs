@@ -21,8 +21,12 @@ pub struct HeadLimits {
 impl HeadLimits {
     /// For heads that the proxy wrote from accepted ones: its own fields come on top of the limits, and the operator may have chosen a name with an
     /// underscore.
-    pub const UNLIMITED: Self =
-        Self { head: usize::MAX, start_line: usize::MAX, fields: usize::MAX, underscores: Underscores::Forward };
+    pub const UNLIMITED: Self = Self {
+        head: usize::MAX,
+        start_line: usize::MAX,
+        fields: usize::MAX,
+        underscores: Underscores::Forward,
+    };
 }
 
 impl Default for HeadLimits {

@@ -35,8 +35,8 @@ use super::hpack::{Decoder, Encoder};
 use super::streams::{Slot, StreamEnd, StreamKey, Streams};
 use crate::http1::HeadLimits;
 
-use receive::Reading;
 pub use content::Content;
+use receive::Reading;
 pub use send::ResponseParts;
 
 /// Content of all streams together that is received before it is taken, and the window of the connection.
@@ -207,19 +207,25 @@ impl<T: Copy> Connection<T> {
         let list = u32::try_from(self.settings.head.head).unwrap_or(u32::MAX);
         if self.settings.role == Role::Client {
             self.outbox.extend_from_slice(PREFACE);
-            frame::write_settings(&mut self.outbox, &[
-                (setting::ENABLE_PUSH, 0),
-                (setting::INITIAL_WINDOW_SIZE, STREAM_WINDOW),
-                (setting::MAX_HEADER_LIST_SIZE, list),
-            ]);
+            frame::write_settings(
+                &mut self.outbox,
+                &[
+                    (setting::ENABLE_PUSH, 0),
+                    (setting::INITIAL_WINDOW_SIZE, STREAM_WINDOW),
+                    (setting::MAX_HEADER_LIST_SIZE, list),
+                ],
+            );
         } else {
-            frame::write_settings(&mut self.outbox, &[
-                (setting::MAX_CONCURRENT_STREAMS, self.settings.streams),
-                (setting::INITIAL_WINDOW_SIZE, STREAM_WINDOW),
-                (setting::MAX_HEADER_LIST_SIZE, list),
-                (setting::ENABLE_CONNECT_PROTOCOL, 1),
-                (setting::NO_RFC7540_PRIORITIES, 1),
-            ]);
+            frame::write_settings(
+                &mut self.outbox,
+                &[
+                    (setting::MAX_CONCURRENT_STREAMS, self.settings.streams),
+                    (setting::INITIAL_WINDOW_SIZE, STREAM_WINDOW),
+                    (setting::MAX_HEADER_LIST_SIZE, list),
+                    (setting::ENABLE_CONNECT_PROTOCOL, 1),
+                    (setting::NO_RFC7540_PRIORITIES, 1),
+                ],
+            );
         }
         frame::write_window_update(&mut self.outbox, 0, RECEIVE_BUDGET - 65_535);
     }

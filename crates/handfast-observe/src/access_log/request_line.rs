@@ -1,7 +1,7 @@
 //! One request as one line of JSON, with the same bounds and in the same printable ASCII as that of a connection.
 
-use handfast_text::calendar::Utc;
 use handfast_http::http1::Rule;
+use handfast_text::calendar::Utc;
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 

@@ -6,10 +6,10 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use handfast_http::http1::Rule;
 use handfast_net::fault::Cause as SocketCause;
 use handfast_pki::presented::CertificateFault;
 use handfast_tls::session::Agreed;
-use handfast_http::http1::Rule;
 
 use super::*;
 use crate::access_log::Totals;

@@ -12,10 +12,10 @@ use std::sync::Arc;
 use handfast_cache::{
     Begin, Bypass, CacheStatus, Filler, Followed, Follower, Forwarded, Hit, Lookup, OriginFailure, Verdict,
 };
+use handfast_http::http1::OwnedRequest;
 use handfast_leg::runtime::Runtime;
 use handfast_observe::reason::CloseReason;
 use handfast_observe::request_record::RequestPart;
-use handfast_http::http1::OwnedRequest;
 
 use crate::cache::OpenCache;
 use crate::requests::client::Client;

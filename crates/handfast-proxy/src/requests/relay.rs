@@ -11,6 +11,7 @@ pub(crate) mod upstream;
 
 use std::time::Duration;
 
+use handfast_http::http1::{Field, Framing, Kind, ResponseHead};
 use handfast_leg::Socket;
 use handfast_leg::runtime::Runtime;
 use handfast_net::clock::Moment;
@@ -18,7 +19,6 @@ use handfast_net::engine::Woken;
 use handfast_observe::cause::Cause;
 use handfast_observe::reason::{CloseReason, Side, Step};
 use handfast_observe::request_record::{HttpVersion, RequestPart};
-use handfast_http::http1::{Field, Framing, Kind, ResponseHead};
 
 use crate::backends::pool::Identity;
 use crate::requests::backend::Backend;

@@ -7,12 +7,12 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use handfast_config::model::AccessLog;
+use handfast_http::http1::{Field, HeadLimits, HeadProgress, RequestHead, parse_request};
 use handfast_net::clock::Moment;
 use handfast_observe::access_log::{self, AccessLogHandle};
 use handfast_observe::metrics::{Registry, RequestSnapshot};
 use handfast_observe::request_record::{ConnectionFacts, HttpVersion};
 use handfast_pki::certificate::Certificate;
-use handfast_http::http1::{Field, HeadLimits, HeadProgress, RequestHead, parse_request};
 
 use crate::admission::permits::{Pool, Share};
 use crate::backends::names::Addresses;

@@ -8,12 +8,12 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use handfast_http::http1::Field;
+use handfast_http::http2::HeadText;
 use handfast_net::clock::Moment;
 use handfast_net::engine::{self, TaskHandle};
 use handfast_tls::buffer::Scratch;
 use handfast_tls::policy::contexts;
-use handfast_http::http1::Field;
-use handfast_http::http2::HeadText;
 
 use crate::admission::permits::Share;
 use crate::admission::verifier::Remembered;

@@ -9,9 +9,9 @@ use std::rc::Rc;
 
 use data_encoding::BASE64URL_NOPAD;
 use handfast_config::model::Sticky;
+use handfast_http::http1::RequestHead;
 use handfast_net::clock::Moment;
 use handfast_tls::keyed_hash::HashKey;
-use handfast_http::http1::RequestHead;
 
 use crate::backends::balance::{FNV_START, hash_bytes};
 use crate::backends::endpoint::{Endpoint, Pick};

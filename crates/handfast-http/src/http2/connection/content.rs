@@ -128,7 +128,9 @@ impl<T: Copy> Connection<T> {
     /// The peer has ended its direction of a stream.
     pub(super) fn end_of_stream(&mut self, key: StreamKey, now: u64) -> Result<(), ConnectionError> {
         let Some(slot) = self.streams.get_mut(key) else { return Ok(()) };
-        if slot.end.is_none() && let Some(detail) = slot.length_fault(true) {
+        if slot.end.is_none()
+            && let Some(detail) = slot.length_fault(true)
+        {
             return self.break_stream(key, ErrorCode::PROTOCOL_ERROR, detail, now);
         }
         slot.has_received_end = true;
@@ -186,7 +188,8 @@ impl<T: Copy> Connection<T> {
 
     /// Returns the window that each stream may have whose content comes now.
     fn share(&mut self) -> u32 {
-        let receiving = self.streams.iter_mut().filter(|slot| !slot.has_received_end && slot.taken > 0).count();
+        let receiving =
+            self.streams.iter_mut().filter(|slot| !slot.has_received_end && slot.taken > 0).count();
         let share = RECEIVE_BUDGET / u32::try_from(receiving.max(1)).unwrap_or(u32::MAX);
         share.clamp(STREAM_WINDOW, MAX_STREAM_WINDOW)
     }

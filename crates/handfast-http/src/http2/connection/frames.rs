@@ -88,7 +88,9 @@ impl<T: Copy> Connection<T> {
     /// RFC 9113 §6.9.2: windows of open streams change with it, also below zero.
     fn take_initial_window(&mut self, value: u32) -> Result<(), ConnectionError> {
         if i64::from(value) > MAX_WINDOW {
-            return Err(self.fail(ErrorCode::FLOW_CONTROL_ERROR, "SETTINGS_INITIAL_WINDOW_SIZE is above 2^31-1"));
+            return Err(
+                self.fail(ErrorCode::FLOW_CONTROL_ERROR, "SETTINGS_INITIAL_WINDOW_SIZE is above 2^31-1")
+            );
         }
         let change = i64::from(value) - i64::from(self.initial_send_window);
         self.initial_send_window = value;
@@ -98,7 +100,9 @@ impl<T: Copy> Connection<T> {
             is_too_large |= slot.send_window > MAX_WINDOW;
         }
         if is_too_large {
-            return Err(self.fail(ErrorCode::FLOW_CONTROL_ERROR, "SETTINGS_INITIAL_WINDOW_SIZE overflows a window"));
+            return Err(
+                self.fail(ErrorCode::FLOW_CONTROL_ERROR, "SETTINGS_INITIAL_WINDOW_SIZE overflows a window")
+            );
         }
         if change > 0 {
             for key in self.streams.keys() {
@@ -123,7 +127,9 @@ impl<T: Copy> Connection<T> {
             }
             self.send_window += increment;
             if self.send_window > MAX_WINDOW {
-                return Err(self.fail(ErrorCode::FLOW_CONTROL_ERROR, "the window of the connection overflows"));
+                return Err(
+                    self.fail(ErrorCode::FLOW_CONTROL_ERROR, "the window of the connection overflows")
+                );
             }
             return Ok(());
         }
@@ -134,7 +140,12 @@ impl<T: Copy> Connection<T> {
         let Some(slot) = self.streams.get_mut(key) else { return Ok(()) };
         slot.send_window += increment;
         if slot.send_window > MAX_WINDOW {
-            return self.break_stream(key, ErrorCode::FLOW_CONTROL_ERROR, "the window of the stream overflows", now);
+            return self.break_stream(
+                key,
+                ErrorCode::FLOW_CONTROL_ERROR,
+                "the window of the stream overflows",
+                now,
+            );
         }
         self.schedule(key);
         self.wake(key);
@@ -208,7 +219,12 @@ impl<T: Copy> Connection<T> {
         }
         self.note(Deed::Ignored, now)?;
         if payload.len() != 5 {
-            return self.break_priority(head.stream, ErrorCode::FRAME_SIZE_ERROR, "PRIORITY of a wrong length", now);
+            return self.break_priority(
+                head.stream,
+                ErrorCode::FRAME_SIZE_ERROR,
+                "PRIORITY of a wrong length",
+                now,
+            );
         }
         if number(payload) & 0x7FFF_FFFF == head.stream {
             return self.refuse_self_dependency(head.stream, now);
@@ -249,7 +265,9 @@ impl<T: Copy> Connection<T> {
             return Err(self.protocol_error("PRIORITY_UPDATE where it is not permitted"));
         }
         self.note(Deed::Ignored, now)?;
-        let Some((id, value)) = payload.split_first_chunk().map(|(id, value)| (u32::from_be_bytes(*id), value)) else {
+        let Some((id, value)) =
+            payload.split_first_chunk().map(|(id, value)| (u32::from_be_bytes(*id), value))
+        else {
             return Ok(());
         };
         // One that comes before its request is forgotten: the field of the request has the same value.

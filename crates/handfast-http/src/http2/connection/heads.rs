@@ -4,7 +4,9 @@ use super::super::frame::{ErrorCode, FrameHead, block_fragment, flag, kind};
 use super::super::guard::Deed;
 use super::super::head::{HeadText, Part};
 use super::super::streams::StreamKey;
-use super::{Connection, ConnectionError, Goodbye, MAX_CONTINUATIONS, MAX_HEAD_BYTES, MAX_HEADS, NewStream, Role};
+use super::{
+    Connection, ConnectionError, Goodbye, MAX_CONTINUATIONS, MAX_HEAD_BYTES, MAX_HEADS, NewStream, Role,
+};
 
 /// A header block of which more must come.
 #[derive(Debug, Default)]
@@ -119,7 +121,9 @@ impl<T: Copy> Connection<T> {
     fn purpose(&mut self, id: u32) -> Result<Purpose, ConnectionError> {
         let is_server = self.settings.role == Role::Server;
         if id.is_multiple_of(2) || (!is_server && id > self.last_id) {
-            return Err(self.fail(ErrorCode::PROTOCOL_ERROR, "HEADERS for a stream that its sender cannot begin"));
+            return Err(
+                self.fail(ErrorCode::PROTOCOL_ERROR, "HEADERS for a stream that its sender cannot begin")
+            );
         }
         if is_server && id > self.last_id {
             return Ok(Purpose::Request);

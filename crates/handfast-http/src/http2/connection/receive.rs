@@ -58,7 +58,9 @@ impl<T: Copy> Connection<T> {
     fn read_preface(&mut self, input: &[u8], at: &mut usize) -> Result<(), ConnectionError> {
         while self.preface_left > 0 && *at < input.len() {
             if input[*at] != PREFACE[PREFACE.len() - usize::from(self.preface_left)] {
-                return Err(self.fail(ErrorCode::PROTOCOL_ERROR, "the connection does not begin with the preface"));
+                return Err(
+                    self.fail(ErrorCode::PROTOCOL_ERROR, "the connection does not begin with the preface")
+                );
             }
             *at += 1;
             self.preface_left -= 1;

@@ -5,9 +5,7 @@ use super::super::frame::{ErrorCode, FrameHead, flag, kind};
 use super::super::guard::Deed;
 use super::super::head::{HeadText, encode_request, encode_response, encode_trailers};
 use super::super::streams::{End, StreamEnd, StreamKey, Trailers};
-use super::{
-    Connection, Goodbye, MAX_FRAME, MAX_QUEUED, MAX_WINDOW, MIN_PIECE, OUTBOX, QUEUE_BUDGET, Role,
-};
+use super::{Connection, Goodbye, MAX_FRAME, MAX_QUEUED, MAX_WINDOW, MIN_PIECE, OUTBOX, QUEUE_BUDGET, Role};
 use crate::http1::{Field, RequestHead, ResponseHead};
 
 /// A response's head, as it is to be sent.
@@ -34,7 +32,9 @@ impl<T: Copy> Connection<T> {
     /// Returns true if a client can begin a stream now.
     pub fn can_open(&self) -> bool {
         let is_open = self.error.is_none() && self.peer_last.is_none() && self.goodbye == Goodbye::None;
-        is_open && self.streams.len() < self.peer_streams as usize && i64::from(self.last_id) + 2 <= MAX_WINDOW
+        is_open
+            && self.streams.len() < self.peer_streams as usize
+            && i64::from(self.last_id) + 2 <= MAX_WINDOW
     }
 
     /// Returns true if a client can begin a stream now; if not, this owner is woken when that may have changed.
@@ -75,7 +75,8 @@ impl<T: Copy> Connection<T> {
         drops: impl FnMut(&Field) -> bool,
         added: impl Iterator<Item = (&'f str, &'f [u8])>,
     ) {
-        let Some(slot) = self.streams.get_mut(key).filter(|slot| slot.end.is_none() && !slot.has_sent_end) else {
+        let Some(slot) = self.streams.get_mut(key).filter(|slot| slot.end.is_none() && !slot.has_sent_end)
+        else {
             return;
         };
         slot.has_sent_end = is_last;
@@ -87,7 +88,12 @@ impl<T: Copy> Connection<T> {
     /// Sends content, and the end of the message. What windows or the outbox do not permit waits in the stream's queue.
     ///
     /// **Errors**: why the stream carries nothing more.
-    pub fn send(&mut self, key: StreamKey, mut content: &[u8], mut end: Option<End>) -> Result<(), StreamEnd> {
+    pub fn send(
+        &mut self,
+        key: StreamKey,
+        mut content: &[u8],
+        mut end: Option<End>,
+    ) -> Result<(), StreamEnd> {
         let Some(slot) = self.streams.get_mut(key) else { return Err(StreamEnd::Lost) };
         if let Some(end) = slot.end {
             return Err(end);

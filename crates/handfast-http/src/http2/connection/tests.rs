@@ -69,8 +69,7 @@ impl Pair {
     fn request(&mut self, path: &str, is_last: bool) -> StreamKey {
         let text = format!("GET {path} HTTP/1.1\r\nHost: a.example\r\n\r\n");
         let mut fields = Vec::new();
-        let head =
-            parse_request(text.as_bytes(), &mut HeadProgress::default(), &mut fields, &LIMITS);
+        let head = parse_request(text.as_bytes(), &mut HeadProgress::default(), &mut fields, &LIMITS);
         let head = head.expect("it is right").expect("it is whole");
         assert_eq!(head.method, Method::GET);
         self.client.open(0, &head, "https", is_last).expect("there is room")

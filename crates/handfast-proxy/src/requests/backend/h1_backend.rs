@@ -3,12 +3,12 @@
 use std::any::Any;
 use std::sync::Arc;
 
+use handfast_http::http1::{Field, Framing, HeadLimits, HeadProgress};
 use handfast_leg::{Leg, READ, Socket};
 use handfast_net::clock::Moment;
 use handfast_observe::metrics::ServiceMetrics;
 use handfast_observe::reason::Step;
 use handfast_tls::buffer::{Buffer, Scratch};
-use handfast_http::http1::{Field, Framing, HeadLimits, HeadProgress};
 
 use crate::backends::connector::Connected;
 use crate::backends::endpoint::{InUse, OpenConnection};

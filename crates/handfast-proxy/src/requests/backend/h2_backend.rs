@@ -80,14 +80,10 @@ where
     let Connected { leg, spoken, .. } = connected;
     let head = HeadLimits { head: MAX_HEAD, ..connection.http.model.head };
     let link = Http2Link::new::<R>(Settings { role: Role::Client, streams: 0, head }, Side::Backend);
-    let shared = Rc::new(Shared {
-        link,
-        is_over: Cell::new(false),
-        open: Cell::new(0),
-        served: Cell::new(0),
-        most,
-    });
-    let task = BackendTask { shared: Rc::clone(&shared), connection: connection.for_own_requests(), _open: open };
+    let shared =
+        Rc::new(Shared { link, is_over: Cell::new(false), open: Cell::new(0), served: Cell::new(0), most });
+    let task =
+        BackendTask { shared: Rc::clone(&shared), connection: connection.for_own_requests(), _open: open };
     R::spawn(task.run::<R>(leg, spoken, idle));
     shared
 }
@@ -228,7 +224,9 @@ impl Http2Backend {
         }
         let limits = HeadLimits::UNLIMITED;
         let fields = &mut io.buffers.fields;
-        let Ok(Some(head)) = parse_request(text, &mut HeadProgress::default(), fields, &limits) else { return };
+        let Ok(Some(head)) = parse_request(text, &mut HeadProgress::default(), fields, &limits) else {
+            return;
+        };
         let (scheme, link) = (self.scheme, &self.shared.link);
         let key = link.with(|connection| connection.open(self.task, &head, scheme, self.is_empty));
         self.stream = key.map(|key| Stream::new(link, key));

@@ -7,11 +7,11 @@ use std::sync::Arc;
 use std::task::Waker;
 
 use handfast_cache::{Filler, Hit, Key, OriginFailure, Policy, Times, is_error};
+use handfast_http::http1::{Field, Framing, Method, OwnedRequest, ResponseHead};
 use handfast_leg::READ;
 use handfast_leg::runtime::Runtime;
 use handfast_observe::cause::Cause;
 use handfast_observe::reason::{CloseReason, Side, Step};
-use handfast_http::http1::{Field, Framing, Method, OwnedRequest, ResponseHead};
 
 use crate::backends::connector::Cancellation;
 use crate::cache::OpenCache;

@@ -1,13 +1,13 @@
 //! A response from the cache, for a client.
 
 use handfast_cache::{CacheStatus, CachedResponse, Hit, ReadError, Reader};
+use handfast_http::http1::RequestHead;
 use handfast_leg::runtime::Runtime;
 use handfast_net::clock::Moment;
 use handfast_net::engine::Woken;
 use handfast_observe::cause::Cause;
 use handfast_observe::reason::{CloseReason, Side, Step};
 use handfast_observe::request_record::RequestPart;
-use handfast_http::http1::RequestHead;
 
 use std::task::{Poll, Waker};
 

@@ -4,8 +4,8 @@ use std::time::SystemTime;
 
 use handfast_cache::{is_condition, unix_ms};
 use handfast_http::http1::{
-    Field, HeadEnd, HeadLimits, HeadProgress, OwnedRequest, ResponseHead, end_head,
-    parse_response, push_field, write_fields, write_request_line,
+    Field, HeadEnd, HeadLimits, HeadProgress, OwnedRequest, ResponseHead, end_head, parse_response,
+    push_field, write_fields, write_request_line,
 };
 
 /// Fields of a head for which there is room at once.

@@ -1,8 +1,8 @@
 //! Replacement of the client in a request of the proxy itself whose response is discarded.
 
+use handfast_http::http1::{Field, ResponseHead};
 use handfast_leg::READ;
 use handfast_observe::reason::CloseReason;
-use handfast_http::http1::{Field, ResponseHead};
 
 use crate::backends::connector::Cancellation;
 use crate::requests::client::{After, Client};

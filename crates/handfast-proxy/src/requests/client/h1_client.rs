@@ -1,16 +1,16 @@
 //! A client that speaks HTTP/1: its requests, and the responses to it.
 
 use handfast_config::model::HalfClose;
+use handfast_http::http1::{
+    Field, Framing, HeadEnd, HeadProgress, ResponseHead, Version, end_head, parse_request, push_field,
+    write_fields, write_status_line,
+};
 use handfast_leg::{Broken, Leg, READ, Socket};
 use handfast_net::clock::Moment;
 use handfast_observe::cause::Cause;
 use handfast_observe::reason::{CloseReason, Side, Step};
 use handfast_observe::request_record::HttpVersion;
 use handfast_tls::buffer::Buffer;
-use handfast_http::http1::{
-    Field, Framing, HeadEnd, HeadProgress, ResponseHead, Version, end_head, parse_request, push_field,
-    write_fields, write_status_line,
-};
 
 use crate::backends::connector::Cancellation;
 use crate::requests::client::{After, Client};

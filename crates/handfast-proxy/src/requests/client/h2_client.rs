@@ -3,9 +3,9 @@
 use std::rc::Rc;
 
 use handfast_http::http1::{Field, Framing, ResponseHead};
+use handfast_http::http2::StreamKey;
 use handfast_http::http2::connection::ResponseParts;
 use handfast_http::http2::frame::ErrorCode;
-use handfast_http::http2::StreamKey;
 use handfast_leg::READ;
 use handfast_leg::runtime::Runtime;
 use handfast_observe::reason::CloseReason;

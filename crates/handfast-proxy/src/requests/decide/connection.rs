@@ -6,13 +6,13 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use handfast_http::http1::{CanonicalHost, Host};
 use handfast_net::clock::Moment;
 use handfast_observe::reason::{CloseReason, Step};
 use handfast_observe::request_record::{ConnectionFacts, RequestRecord};
 use handfast_pki::ShownCertificate;
 use handfast_pki::names::Names;
 use handfast_tls::buffer::Scratch;
-use handfast_http::http1::{CanonicalHost, Host};
 
 use crate::backends::pool::{self, Identity};
 use crate::requests::head::content::Io;

@@ -7,10 +7,10 @@ use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 
 use handfast_config::{RoutesOfPath, new_target_stays_below};
+use handfast_http::http1::{Host, RequestHead};
 use handfast_net::clock::Moment;
 use handfast_observe::cause::Cause;
 use handfast_observe::reason::Side;
-use handfast_http::http1::{Host, RequestHead};
 
 use crate::admission::gate::{ClientAddress, Exceeded, Gate};
 use crate::requests::decide::rules::{self, RequestFacts};

@@ -3,11 +3,11 @@
 use std::rc::Rc;
 use std::time::Duration;
 
+use handfast_http::http1::{Framing, Method, OwnedRequest, RequestHead, ResponseHead, Version};
 use handfast_net::clock::Moment;
 use handfast_observe::cause::Cause;
 use handfast_observe::reason::{CloseReason, Side, Step};
 use handfast_observe::request_record::{HttpVersion, RequestPart, RequestRecord};
-use handfast_http::http1::{Framing, Method, OwnedRequest, RequestHead, ResponseHead, Version};
 
 use crate::backends::slots::Slot;
 use crate::requests::decide::cache_plan::Plan;

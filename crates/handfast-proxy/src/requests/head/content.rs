@@ -3,14 +3,14 @@
 //! In: legs and streams. Out: content moved piece by piece, never a whole body. A [`Source`] reads only when its [`Sink`] accepts more, so
 //! each direction keeps at most one read (64 KiB).
 
+use handfast_http::http1::{
+    BodyReader, CHUNK_HEAD_LIMIT, Field, Framing, HeadLimits, Piece, chunk_head, write_last_chunk,
+};
 use handfast_leg::{Leg, READ, Socket};
 use handfast_observe::cause::Cause;
 use handfast_observe::reason::{CloseReason, Side, Step};
 use handfast_tls::buffer::{Buffer, Scratch};
 use handfast_tls::session::Session;
-use handfast_http::http1::{
-    BodyReader, CHUNK_HEAD_LIMIT, Field, Framing, HeadLimits, Piece, chunk_head, write_last_chunk,
-};
 
 use crate::requests::head::fault::Fault;
 use crate::worker::context::HttpBuffers;

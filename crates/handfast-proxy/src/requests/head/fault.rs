@@ -1,9 +1,9 @@
 //! Reasons why an exchange failed, and the status for a client that has no response yet.
 
+use handfast_http::http1::{HeadError, Rule};
 use handfast_leg::Broken;
 use handfast_observe::cause::Cause;
 use handfast_observe::reason::{CloseReason, Side, Step};
-use handfast_http::http1::{HeadError, Rule};
 
 /// Responses before the final one. A backend could send them without end.
 pub(crate) const MAX_INTERIM_RESPONSES: u32 = 64;

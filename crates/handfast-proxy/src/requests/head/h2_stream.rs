@@ -188,4 +188,3 @@ impl Drop for Stream {
         self.link.wake_task();
     }
 }
-

@@ -7,13 +7,13 @@
 use std::borrow::Cow;
 
 use handfast_config::model::ForwardAuth;
+use handfast_http::http1::{
+    Field, Framing, HeadEnd, Kind, RequestHead, ResponseHead, end_head, write_fields,
+};
 use handfast_leg::READ;
 use handfast_leg::runtime::Runtime;
 use handfast_observe::cause::Cause;
 use handfast_observe::reason::{CloseReason, Side, Step};
-use handfast_http::http1::{
-    Field, Framing, HeadEnd, Kind, RequestHead, ResponseHead, end_head, write_fields,
-};
 
 use crate::backends::connector::Cancellation;
 use crate::requests::client::{After, Client};

@@ -144,7 +144,9 @@ impl Session<'_> {
         let mut lent = self.connection.lend();
         let mut io = lent.io();
         let mut reads = 0;
-        while reads < MAX_READS && self.link.read(leg, &mut io, now, |new, head| self.accept::<R>(new, head))? {
+        while reads < MAX_READS
+            && self.link.read(leg, &mut io, now, |new, head| self.accept::<R>(new, head))?
+        {
             reads += 1;
         }
         let sent = self.link.send(leg, &mut io);
@@ -238,7 +240,8 @@ impl Session<'_> {
 
     /// A stream whose head is malformed is reset (RFC 9113 §8.1.1).
     fn refuse_malformed<R: Runtime>(&self, new: NewStream, detail: &'static str) {
-        let fault = Fault::gone(CloseReason::new(Step::Hello, Side::Client, Cause::HttpRequest)).because(detail);
+        let fault =
+            Fault::gone(CloseReason::new(Step::Hello, Side::Client, Cause::HttpRequest)).because(detail);
         note_refused(self.connection, &fault, (HttpVersion::Http2, Duration::ZERO), (0, Duration::ZERO));
         // Where it is one too many, the next read returns the reason.
         self.link.with(|h2| h2.refuse_malformed(new.key, detail, millis(R::turn())));
@@ -276,7 +279,11 @@ async fn serve_stream<R: Runtime>(
     drain::<R>(connection, &mut client).await;
     if let Outcome::Abort(reason) = outcome {
         // Never END_STREAM: the response is not whole.
-        client.reset(if reason.side == Side::Operator { ErrorCode::CANCEL } else { ErrorCode::INTERNAL_ERROR });
+        client.reset(if reason.side == Side::Operator {
+            ErrorCode::CANCEL
+        } else {
+            ErrorCode::INTERNAL_ERROR
+        });
     }
 }
 

@@ -9,11 +9,11 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use data_encoding::BASE64;
+use handfast_http::http1::{Field, RequestHead};
 use handfast_leg::runtime::Runtime;
 use handfast_net::engine::Woken;
 use handfast_observe::cause::Cause;
 use handfast_observe::reason::{CloseReason, Side, Step};
-use handfast_http::http1::{Field, RequestHead};
 use zeroize::Zeroizing;
 
 use crate::admission::gate::{Basic, Gate};

@@ -38,7 +38,12 @@ fn written(write: impl Fn(&mut Vec<u8>)) -> Vec<u8> {
 /// Frames that are repeated, the step that is one too many, and the reason that ends the connection. The client's first SETTINGS count too.
 const TABLE: &[(&str, Step, u32, &str)] = &[
     ("PING", |_| written(|out| write_ping(out, [0; 8], false)), 201, "PING"),
-    ("SETTINGS", |_| written(|out| write_settings(out, &[(setting::MAX_FRAME_SIZE, 16_384)])), 50, "SETTINGS"),
+    (
+        "SETTINGS",
+        |_| written(|out| write_settings(out, &[(setting::MAX_FRAME_SIZE, 16_384)])),
+        50,
+        "SETTINGS",
+    ),
     ("WINDOW_UPDATE", |_| written(|out| write_window_update(out, 0, 1)), 4_001, "WINDOW_UPDATE"),
     ("answers to no PING", |_| written(|out| write_ping(out, [0; 8], true)), 2_001, "without effect"),
     ("unknown frames", |_| frame(0xEE, 0, 0, b"x"), 2_001, "without effect"),
@@ -51,7 +56,10 @@ const TABLE: &[(&str, Step, u32, &str)] = &[
     ),
     (
         "requests that are reset",
-        |n| [get(2 * n + 1, true), written(|out| write_rst_stream(out, 2 * n + 1, ErrorCode::CANCEL))].concat(),
+        |n| {
+            [get(2 * n + 1, true), written(|out| write_rst_stream(out, 2 * n + 1, ErrorCode::CANCEL))]
+                .concat()
+        },
         101,
         "resets its requests",
     ),
@@ -74,12 +82,7 @@ const TABLE: &[(&str, Step, u32, &str)] = &[
         "broken streams",
     ),
     ("streams above the limit", |n| get(2 * n + 1, false), 201, "above the limit"),
-    (
-        "empty DATA",
-        |n| if n == 0 { get(1, false) } else { frame(kind::DATA, 0, 1, b"") },
-        402,
-        "empty DATA",
-    ),
+    ("empty DATA", |n| if n == 0 { get(1, false) } else { frame(kind::DATA, 0, 1, b"") }, 402, "empty DATA"),
     (
         "tiny DATA",
         |n| if n == 0 { get(1, false) } else { frame(kind::DATA, 0, 1, b"x") },

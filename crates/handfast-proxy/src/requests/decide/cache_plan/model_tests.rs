@@ -8,10 +8,10 @@ use std::net::IpAddr;
 use std::rc::Rc;
 
 use handfast_cache::bypass;
+use handfast_http::http1::HeadLimits;
 use handfast_leg::memory::{Dice, dice};
 use handfast_pki::ShownCertificate;
 use handfast_testkit::cases::draws;
-use handfast_http::http1::HeadLimits;
 
 use super::*;
 use crate::backends::group::Group;

@@ -3,10 +3,10 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
+use handfast_http::http1::Rule;
 use handfast_leg::memory::toy::{Toy, kind, record};
 use handfast_leg::memory::{Link, Memory, dice};
 use handfast_leg::{READ, Side as LegSide};
-use handfast_http::http1::Rule;
 
 use super::*;
 
