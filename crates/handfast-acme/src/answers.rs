@@ -44,20 +44,18 @@ impl Answers {
     ///
     /// **Errors**: the key cannot be made.
     pub(crate) fn add_certificate(&mut self, name: &Name, digest: &[u8], now: i64) -> Result<(), Error> {
-        let failed = |error: rcgen::Error| Error::Key { what: error.to_string() };
-        let mut params = CertificateParams::new(vec![name.to_string()]).map_err(failed)?;
+        let mut params = CertificateParams::new(vec![name.to_string()]).map_err(Error::key)?;
         params.distinguished_name = DistinguishedName::new();
         params.custom_extensions = vec![CustomExtension::new_acme_identifier(digest)];
-        let key = KeyPair::generate().map_err(failed)?;
-        let pem = params.self_signed(&key).map_err(failed)?.pem() + &key.serialize_pem();
+        let key = KeyPair::generate().map_err(Error::key)?;
+        let pem = params.self_signed(&key).map_err(Error::key)?.pem() + &key.serialize_pem();
         self.add_text(&name.challenge_server_name(), &pem, now)
     }
 
     /// Adds a certificate with its key, in PEM, for a server name. **Errors**: it cannot be used.
     fn add_text(&mut self, server_name: &str, pem: &str, now: i64) -> Result<(), Error> {
         let (certificate, findings) = Certificate::from_pem(pem.as_bytes(), Path::new("(challenge)"), now);
-        let what = || findings.first().map_or_else(String::new, |finding| finding.message.clone());
-        let certificate = certificate.ok_or_else(|| Error::Key { what: what() })?;
+        let certificate = certificate.ok_or_else(|| Error::certificate(&findings))?;
         self.certificates.insert(server_name.into(), Arc::new(certificate));
         self.texts.insert(server_name.into(), pem.into());
         Ok(())

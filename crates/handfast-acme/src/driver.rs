@@ -24,9 +24,10 @@ use crate::import;
 use crate::model::{ChallengeKind, Issuer, Settings};
 use crate::name::Name;
 use crate::order::{Job, Surroundings, obtain};
+use crate::real::RecordError;
 use crate::record::{OrderMade, Record};
 use crate::schedule::{Decision, Facts, IssuerFacts, Life, decide, due, suggestion};
-use crate::status::{NameStatus, OrderEnd, Request};
+use crate::status::{NameStatus, OrderEnd, Request, RequestError};
 use crate::store::{Store, Stored};
 
 /// The longest pause between two looks at all names: the clock may have been set.
@@ -64,7 +65,7 @@ pub(crate) trait World {
     /// Gives answers to all listeners, and returns when they have them.
     async fn publish(&self, answers: Answers);
     /// Sets a TXT record in DNS, or removes it.
-    async fn record(&self, sets: bool, host: &str, value: &str) -> Result<(), String>;
+    async fn record(&self, sets: bool, host: &str, value: &str) -> Result<(), RecordError>;
     /// Returns true if this machine may order the certificate of a name now; the answer comes within seconds.
     async fn may_order(&self, name: &Name) -> bool;
     /// Reports the outcome of an order that it was allowed.
@@ -158,7 +159,7 @@ impl<'w, W: World> Driver<'w, W> {
                 tokio::select! {
                     () = &mut until_again => break,
                     Some(request) = requests.recv() => {
-                        request.refuse("another process orders certificates for this store; ask that one");
+                        request.refuse();
                     }
                 }
             }
@@ -414,11 +415,10 @@ impl<'w, W: World> Driver<'w, W> {
         }
     }
 
-    fn known_name(&self, text: &str) -> Result<&Name, String> {
+    fn known_name(&self, text: &str) -> Result<&Name, RequestError> {
         let names = &self.settings.names;
-        names.iter().find(|name| name.to_string() == text).ok_or_else(|| {
-            let known: Vec<_> = names.iter().map(ToString::to_string).collect();
-            format!("no certificate is ordered for this name; there is: {}", known.join(", "))
+        names.iter().find(|name| name.to_string() == text).ok_or_else(|| RequestError::UnknownName {
+            known: names.iter().map(ToString::to_string).collect(),
         })
     }
 
@@ -454,12 +454,12 @@ impl<'w, W: World> Driver<'w, W> {
         self.store.text(name)
     }
 
-    fn renew(&self, name: &Name) -> Result<String, String> {
+    fn renew(&self, name: &Name) -> Result<String, RequestError> {
         let ask = |record: &mut Record| {
             record.renew_now = true;
             record.next_try = 0;
         };
-        self.change(name, ask).map_err(|error| error.to_string())?;
+        self.change(name, ask)?;
         let stored = self.stored(name);
         match self.decide(name, stored.as_ref(), &self.all_orders()) {
             Decision::Wait { until } => {
@@ -471,11 +471,11 @@ impl<'w, W: World> Driver<'w, W> {
         }
     }
 
-    async fn revoke(&self, name: &Name) -> Result<String, String> {
+    async fn revoke(&self, name: &Name) -> Result<String, RequestError> {
         let Some(stored) = self.stored(name) else {
-            return Err(format!("{name}: the store has no certificate that is valid"));
+            return Err(RequestError::NoCertificate(name.clone()));
         };
-        let mut last = String::new();
+        let mut last = None;
         // The issuer is not remembered; the others answer that the certificate is not theirs.
         for issuer in &self.settings.issuers {
             let revoked = async {
@@ -490,10 +490,11 @@ impl<'w, W: World> Driver<'w, W> {
                         "{name}: the certificate is revoked, and served until the next one is there. {next}"
                     ));
                 }
-                Err(error) => last = format!("{}: {error}", issuer.directory),
+                Err(error) => last = Some((issuer.directory.clone(), error)),
             }
         }
-        Err(format!("{name}: not revoked: {last}"))
+        let (directory, source) = last.expect("a configuration that orders certificates has an issuer");
+        Err(RequestError::NotRevoked { name: name.clone(), directory, source })
     }
 
     /// Publishes the state of all names.
@@ -560,7 +561,7 @@ impl<W: World> Surroundings for OfDriver<'_, '_, W> {
         // Also one that failed: it may have been set.
         self.records.borrow_mut().push((host.clone(), value.clone()));
         let outcome = self.driver.world.record(true, &host, &value).await;
-        outcome.map_err(|what| Error::Record { host, what })
+        outcome.map_err(|source| Error::Record { host, source })
     }
 
     async fn withdraw(&self) {

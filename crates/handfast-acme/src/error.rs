@@ -1,10 +1,14 @@
 //! Errors on the way to a certificate: one variant for each way.
 
+use std::error::Error as StdError;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use handfast_text::foreign::excerpt;
+use handfast_tls::Finding;
+
+use crate::name::Name;
 
 /// Challenges of an issuer that a message names.
 const MAX_OFFERED: usize = 8;
@@ -51,28 +55,90 @@ pub enum Error {
     /// The received certificate is not one for the name, with our key.
     Unusable {
         /// Problem with the certificate.
-        what: String,
+        source: UnusableError,
     },
     /// The program that sets records in DNS has failed.
     Record {
         /// The name of the record.
         host: String,
         /// Reason of the failure.
-        what: String,
+        source: Box<dyn StdError + Send + Sync>,
     },
     /// The library that asks the issuer has panicked.
     Panic,
     /// A key or a request could not be made.
     Key {
-        /// Error of the library.
-        what: String,
+        /// Error of the library, or of the key process.
+        source: Box<dyn StdError + Send + Sync>,
     },
+    /// Keys are in a key process, and this process only looks at the store.
+    NoKeyProcess,
+    /// A step of an order that was not begun.
+    NoOrder,
+    /// A certificate that was made here, or comes from another machine, cannot be used.
+    Certificate {
+        /// The first finding; empty if there is none.
+        finding: String,
+    },
+    /// The certificate of another machine has other names.
+    OtherName {
+        /// The name that it should have.
+        name: Name,
+    },
+    /// The key of an account in the store cannot be used.
+    AccountKey {
+        /// The directory of the issuer.
+        directory: String,
+        /// Error of the decoder or the library.
+        source: Box<dyn StdError + Send + Sync>,
+    },
+}
+
+/// Reason why a certificate is not put into the store.
+#[derive(Debug, thiserror::Error)]
+pub enum UnusableError {
+    /// It has no certificate, and no finding gives the reason.
+    #[error("it cannot be read")]
+    Unreadable,
+    /// The first finding.
+    #[error("{0}")]
+    Finding(String),
+    /// It has other names.
+    #[error("it is not for {0}")]
+    OtherName(Name),
+    /// It is not valid yet, or not any more.
+    #[error("by this machine's clock ({now}) it is not valid: it is from {from} until {until} (Unix time)")]
+    NotValid {
+        /// This machine's clock.
+        now: i64,
+        /// Its first second.
+        from: i64,
+        /// Its last second.
+        until: i64,
+    },
+}
+
+impl UnusableError {
+    /// From the findings about a text in which there is no certificate.
+    pub(crate) fn of(findings: &[Finding]) -> Self {
+        findings.first().map_or(Self::Unreadable, |finding| Self::Finding(finding.message.clone()))
+    }
 }
 
 impl Error {
     pub(crate) fn store(act: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_owned();
         move |source| Self::Store { act, path, source }
+    }
+
+    pub(crate) fn key(source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
+        Self::Key { source: source.into() }
+    }
+
+    /// From the findings about a text in which there is no certificate.
+    pub(crate) fn certificate(findings: &[Finding]) -> Self {
+        let finding = findings.first().map_or_else(String::new, |finding| finding.message.clone());
+        Self::Certificate { finding }
     }
 
     /// Seconds for which the issuer accepts no further request.
@@ -103,21 +169,33 @@ impl fmt::Display for Error {
             Self::Panic => f.write_str(
                 "the issuer sent something that the program could not handle (a bug: please report it)",
             ),
-            Self::Unusable { what } => {
-                write!(f, "the certificate that was received is not used: {}", excerpt(what))
+            Self::Unusable { source } => {
+                write!(f, "the certificate that was received is not used: {}", excerpt(&source.to_string()))
             }
-            Self::Record { host, what } => {
-                write!(f, "set the record {} by dns-command: {}", excerpt(host), excerpt(what))
+            Self::Record { host, source } => {
+                write!(f, "set the record {} by dns-command: {}", excerpt(host), excerpt(&source.to_string()))
             }
-            Self::Key { what } => write!(f, "make a key: {}", excerpt(what)),
+            Self::Key { source } => write!(f, "make a key: {}", excerpt(&source.to_string())),
+            Self::NoKeyProcess => f.write_str("make a key: there is no key process here"),
+            Self::NoOrder => f.write_str("make a key: no order was begun"),
+            Self::Certificate { finding } => write!(f, "make a key: {}", excerpt(finding)),
+            Self::OtherName { name } => write!(f, "make a key: it is not for {name}"),
+            Self::AccountKey { directory, source } => {
+                let what = format!("read the key of the account at {directory}: {source}");
+                write!(f, "make a key: {}", excerpt(&what))
+            }
         }
     }
 }
 
-impl std::error::Error for Error {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+impl StdError for Error {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
         match self {
             Self::Store { source, .. } => Some(source),
+            Self::Unusable { source } => Some(source),
+            Self::Record { source, .. } | Self::Key { source } | Self::AccountKey { source, .. } => {
+                Some(&**source)
+            }
             _ => None,
         }
     }
@@ -137,9 +215,11 @@ mod tests {
             Error::Malformed { path: path(), what: text() },
             Error::Issuer { act: "order", what: text(), pause: None },
             Error::NoChallenge { offered: vec![text(); 1_000] },
-            Error::Unusable { what: text() },
-            Error::Record { host: text(), what: text() },
-            Error::Key { what: text() },
+            Error::Unusable { source: UnusableError::Finding(text()) },
+            Error::Record { host: text(), source: text().into() },
+            Error::key(text()),
+            Error::Certificate { finding: text() },
+            Error::AccountKey { directory: text(), source: text().into() },
         ] {
             let shown = error.to_string();
             assert!(shown.len() < 2_500, "{}", shown.len());

@@ -78,10 +78,9 @@ pub fn put(settings: &Settings, found: &Found, now: i64) -> Result<bool, Error> 
 pub(crate) fn given(name: &Name, pem: String, now: i64) -> Result<Found, Error> {
     let file = PathBuf::from("(of another machine)");
     let (certificate, findings) = Certificate::from_pem(pem.as_bytes(), &file, now);
-    let what = || findings.first().map_or_else(String::new, |finding| finding.message.clone());
-    let certificate = certificate.ok_or_else(|| Error::Key { what: what() })?;
+    let certificate = certificate.ok_or_else(|| Error::certificate(&findings))?;
     if !is_for(&certificate, name) {
-        return Err(Error::Key { what: format!("it is not for {name}") });
+        return Err(Error::OtherName { name: name.clone() });
     }
     Ok(Found { name: name.clone(), not_after: certificate.not_after(), pem, file })
 }
@@ -94,7 +93,7 @@ pub fn keep(settings: &Settings, keeper: &Keeper, found: &Found, now: i64) -> Re
         return Ok(false);
     }
     let (keys, _) = parts(&found.pem);
-    keeper.take(&found.name, &keys).map(|()| true).map_err(|what| Error::Key { what })
+    keeper.take(&found.name, &keys).map(|()| true).map_err(Error::key)
 }
 
 /// Puts the chain of one into the store. Its key was kept before, by a user that this one is not.

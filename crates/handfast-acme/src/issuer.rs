@@ -114,8 +114,7 @@ impl Connected {
             Transport::new(issuer.ca.as_deref(), directory)?.signed_by(Arc::clone(&signer), binding);
         let builder = Account::builder_with_http(Box::new(transport.clone()));
         let account = if let Some(StoredAccount { url: Some(url), .. }) = &stored {
-            let (_, throwaway) =
-                Key::generate_pkcs8().map_err(|error| Error::Key { what: error.to_string() })?;
+            let (_, throwaway) = Key::generate_pkcs8().map_err(Error::key)?;
             let opened = builder.from_parts(url.clone(), throwaway, directory.to_owned()).await;
             opened.map_err(|error| failed("open the account", &error, &transport))?
         } else {
@@ -148,11 +147,10 @@ impl Connected {
         unfinished: Option<StoredAccount>,
         transport: Transport,
     ) -> Result<Self, Error> {
-        let key = |what: &dyn std::fmt::Display| Error::Key { what: what.to_string() };
         let pkcs8 = match unfinished {
-            Some(known) => BASE64URL_NOPAD.decode(known.key.as_bytes()).map_err(|error| key(&error))?,
+            Some(known) => BASE64URL_NOPAD.decode(known.key.as_bytes()).map_err(Error::key)?,
             None => {
-                let (_, pkcs8) = Key::generate_pkcs8().map_err(|error| key(&error))?;
+                let (_, pkcs8) = Key::generate_pkcs8().map_err(Error::key)?;
                 store.save_account(directory, &StoredAccount::new(pkcs8.secret_pkcs8_der(), None))?;
                 pkcs8.secret_pkcs8_der().to_vec()
             }
@@ -173,7 +171,7 @@ impl Connected {
             }
             None => {
                 let der = PrivatePkcs8KeyDer::from(pkcs8.clone());
-                let account_key = Key::from_pkcs8_der(der.clone_key()).map_err(|error| key(&error))?;
+                let account_key = Key::from_pkcs8_der(der.clone_key()).map_err(Error::key)?;
                 builder.create_from_key((account_key, PrivateKeyDer::Pkcs8(der)), directory.to_owned()).await
             }
         };
@@ -232,7 +230,7 @@ impl Connected {
     }
 
     fn present(&mut self) -> Result<&mut Order, Error> {
-        self.order.as_mut().ok_or(Error::Key { what: "no order was begun".to_owned() })
+        self.order.as_mut().ok_or(Error::NoOrder)
     }
 }
 
@@ -405,10 +403,9 @@ fn signer(
         return Ok(Some(Arc::new(RemoteAccount::open(keys, directory)?)));
     }
     let Some(own_key) = stored.and_then(|stored| stored.own_key.as_ref()) else { return Ok(None) };
-    let failed =
-        |what: String| Error::Key { what: format!("read the key of the account at {directory}: {what}") };
-    let der = BASE64URL_NOPAD.decode(own_key.as_bytes()).map_err(|error| failed(error.to_string()))?;
-    Ok(Some(Arc::new(AccountKey::from_der(&der).map_err(failed)?)))
+    let failed = |source| Error::AccountKey { directory: directory.to_owned(), source };
+    let der = BASE64URL_NOPAD.decode(own_key.as_bytes()).map_err(|error| failed(error.into()))?;
+    Ok(Some(Arc::new(AccountKey::from_der(&der).map_err(|error| failed(error.into()))?)))
 }
 
 fn external_key(external: &ExternalAccount) -> Result<ExternalAccountKey, Error> {

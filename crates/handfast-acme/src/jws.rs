@@ -6,10 +6,39 @@
 
 use aws_lc_rs::digest::{SHA256, digest};
 use aws_lc_rs::hmac;
-use data_encoding::BASE64URL_NOPAD;
+use data_encoding::{BASE64URL_NOPAD, DecodeError};
 use rcgen::{KeyPair, PublicKeyData, SigningKey};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use thiserror::Error;
+
+/// Reason why an account key cannot be used, or a request is not signed.
+#[derive(Debug, Error)]
+pub enum JwsError {
+    #[error(transparent)]
+    Key(#[from] rcgen::Error),
+    #[error("expected an ECDSA-P256, ECDSA-P384 or RSA key")]
+    UnknownKind,
+    #[error("the header: {0}")]
+    Header(#[source] serde_json::Error),
+    #[error("the payload: {0}")]
+    Payload(#[source] serde_json::Error),
+    #[error("a request with the field {field:?} is not signed")]
+    Field { field: String },
+    #[error(transparent)]
+    Json(#[from] serde_json::Error),
+    #[error("the signature cannot be read")]
+    Signature,
+    #[error("the request of the library: {0}")]
+    RequestJson(#[source] serde_json::Error),
+    #[error("the request of the library: {0}")]
+    RequestBase64(#[from] DecodeError),
+    #[error("the request of the library: {0}")]
+    RequestText(#[from] std::string::FromUtf8Error),
+    /// The key process has the key, and did not sign.
+    #[error(transparent)]
+    KeyProcess(Box<crate::Error>),
+}
 
 /// Signs requests of one account.
 pub(crate) trait AccountSigner: std::fmt::Debug + Send + Sync {
@@ -17,7 +46,7 @@ pub(crate) trait AccountSigner: std::fmt::Debug + Send + Sync {
     fn jwk(&self) -> &str;
 
     /// Signs a request with this header and payload, both JSON; the payload may be empty. **Errors**: the key cannot be used.
-    fn sign(&self, header: &str, payload: &str) -> Result<Jws, String>;
+    fn sign(&self, header: &str, payload: &str) -> Result<Jws, JwsError>;
 }
 
 /// A signed request.
@@ -67,13 +96,13 @@ pub(crate) struct AccountKey {
 
 impl AccountKey {
     /// A new one, ECDSA-P256. **Errors**: the system has no random numbers.
-    pub(crate) fn generate() -> Result<Self, String> {
-        KeyPair::generate().map_err(|error| error.to_string()).and_then(Self::of)
+    pub(crate) fn generate() -> Result<Self, JwsError> {
+        Self::of(KeyPair::generate()?)
     }
 
     /// Reads one, DER: PKCS#8, SEC 1 or PKCS#1. **Errors**: it is none, or of a kind that no issuer takes.
-    pub(crate) fn from_der(der: &[u8]) -> Result<Self, String> {
-        KeyPair::try_from(der).map_err(|error| error.to_string()).and_then(Self::of)
+    pub(crate) fn from_der(der: &[u8]) -> Result<Self, JwsError> {
+        Self::of(KeyPair::try_from(der)?)
     }
 
     /// The key, DER.
@@ -81,10 +110,9 @@ impl AccountKey {
         self.pair.serialized_der()
     }
 
-    fn of(pair: KeyPair) -> Result<Self, String> {
+    fn of(pair: KeyPair) -> Result<Self, JwsError> {
         let public = pair.der_bytes();
         let encode = |bytes: &[u8]| BASE64URL_NOPAD.encode(bytes);
-        let unknown = || "expected an ECDSA-P256, ECDSA-P384 or RSA key".to_owned();
         let (jwk, algorithm, width) = match public {
             // RFC 5480 §2.2: a point that is not compressed.
             [4, point @ ..] if matches!(point.len(), 64 | 96) => {
@@ -95,13 +123,13 @@ impl AccountKey {
                 (jwk, algorithm, Some(x.len()))
             }
             [0x30, ..] => {
-                let numbers = sequence(public).ok_or_else(unknown)?;
-                let (modulus, rest) = number(numbers).ok_or_else(unknown)?;
-                let (exponent, _) = number(rest).ok_or_else(unknown)?;
+                let numbers = sequence(public).ok_or(JwsError::UnknownKind)?;
+                let (modulus, rest) = number(numbers).ok_or(JwsError::UnknownKind)?;
+                let (exponent, _) = number(rest).ok_or(JwsError::UnknownKind)?;
                 let jwk = format!(r#"{{"e":"{}","kty":"RSA","n":"{}"}}"#, encode(exponent), encode(modulus));
                 (jwk, "RS256", None)
             }
-            _ => return Err(unknown()),
+            _ => return Err(JwsError::UnknownKind),
         };
         Ok(Self { pair, jwk, algorithm, width })
     }
@@ -112,21 +140,19 @@ impl AccountSigner for AccountKey {
         &self.jwk
     }
 
-    fn sign(&self, header: &str, payload: &str) -> Result<Jws, String> {
-        let mut header: Header =
-            serde_json::from_str(header).map_err(|error| format!("the header: {error}"))?;
+    fn sign(&self, header: &str, payload: &str) -> Result<Jws, JwsError> {
+        let mut header: Header = serde_json::from_str(header).map_err(JwsError::Header)?;
         check(payload)?;
         header.alg = self.algorithm.to_owned();
         if header.jwk.is_some() {
-            header.jwk = Some(serde_json::from_str(&self.jwk).map_err(|error| error.to_string())?);
+            header.jwk = Some(serde_json::from_str(&self.jwk)?);
         }
-        let header = serde_json::to_vec(&header).map_err(|error| error.to_string())?;
+        let header = serde_json::to_vec(&header)?;
         let protected = BASE64URL_NOPAD.encode(&header);
         let payload = BASE64URL_NOPAD.encode(payload.as_bytes());
-        let signed = self.pair.sign(format!("{protected}.{payload}").as_bytes());
-        let signed = signed.map_err(|error| error.to_string())?;
+        let signed = self.pair.sign(format!("{protected}.{payload}").as_bytes())?;
         let signature = match self.width {
-            Some(width) => fixed(&signed, width).ok_or("the signature cannot be read")?,
+            Some(width) => fixed(&signed, width).ok_or(JwsError::Signature)?,
             None => signed,
         };
         Ok(Jws { protected, payload, signature: BASE64URL_NOPAD.encode(&signature) })
@@ -134,14 +160,13 @@ impl AccountSigner for AccountKey {
 }
 
 /// Checks that a payload is one of those that are signed.
-fn check(payload: &str) -> Result<(), String> {
+fn check(payload: &str) -> Result<(), JwsError> {
     if payload.is_empty() {
         return Ok(());
     }
-    let fields: Map<String, Value> =
-        serde_json::from_str(payload).map_err(|error| format!("the payload: {error}"))?;
+    let fields: Map<String, Value> = serde_json::from_str(payload).map_err(JwsError::Payload)?;
     match fields.keys().find(|field| !PAYLOAD_FIELDS.contains(&field.as_str())) {
-        Some(field) => Err(format!("a request with the field {field:?} is not signed")),
+        Some(field) => Err(JwsError::Field { field: field.clone() }),
         None => Ok(()),
     }
 }
@@ -154,28 +179,26 @@ pub(crate) fn sign_again(
     body: &[u8],
     signer: &dyn AccountSigner,
     binding: Option<&[u8]>,
-) -> Result<Vec<u8>, String> {
-    let invalid = |error: &dyn std::fmt::Display| format!("the request of the library: {error}");
-    let body: Jws = serde_json::from_slice(body).map_err(|error| invalid(&error))?;
-    let decode = |text: &str| {
-        let bytes = BASE64URL_NOPAD.decode(text.as_bytes()).map_err(|error| invalid(&error))?;
-        String::from_utf8(bytes).map_err(|error| invalid(&error))
+) -> Result<Vec<u8>, JwsError> {
+    let body: Jws = serde_json::from_slice(body).map_err(JwsError::RequestJson)?;
+    let decode = |text: &str| -> Result<String, JwsError> {
+        Ok(String::from_utf8(BASE64URL_NOPAD.decode(text.as_bytes())?)?)
     };
     let (header, mut payload) = (decode(&body.protected)?, decode(&body.payload)?);
     if let Some(key) = binding
         && let Ok(Value::Object(mut fields)) = serde_json::from_str(&payload)
         && let Some(bound) = fields.get_mut("externalAccountBinding")
     {
-        let mut bound_body: Jws = serde_json::from_value(bound.clone()).map_err(|error| invalid(&error))?;
+        let mut bound_body: Jws = serde_json::from_value(bound.clone()).map_err(JwsError::RequestJson)?;
         bound_body.payload = BASE64URL_NOPAD.encode(signer.jwk().as_bytes());
         let text = format!("{}.{}", bound_body.protected, bound_body.payload);
         let tag = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, key), text.as_bytes());
         bound_body.signature = BASE64URL_NOPAD.encode(tag.as_ref());
-        *bound = serde_json::to_value(bound_body).map_err(|error| invalid(&error))?;
-        payload = serde_json::to_string(&fields).map_err(|error| invalid(&error))?;
+        *bound = serde_json::to_value(bound_body).map_err(JwsError::RequestJson)?;
+        payload = serde_json::to_string(&fields).map_err(JwsError::RequestJson)?;
     }
     let signed = signer.sign(&header, &payload)?;
-    serde_json::to_vec(&signed).map_err(|error| invalid(&error))
+    serde_json::to_vec(&signed).map_err(JwsError::RequestJson)
 }
 
 /// The key authorization of a challenge, and its SHA-256 (RFC 8555 §8.1).

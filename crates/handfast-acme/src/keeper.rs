@@ -17,15 +17,16 @@ use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
-use data_encoding::{BASE64URL_NOPAD, HEXLOWER};
+use data_encoding::{BASE64URL_NOPAD, DecodeError, HEXLOWER};
 use handfast_pki::apart::KeyId;
 use handfast_pki::source::Ordered;
 use handfast_text::foreign::without_values;
 use rcgen::{CertificateParams, DistinguishedName, KeyPair, PublicKeyData};
 use rustix::fs::{AtFlags, Dir, Mode, OFlags, fsync, openat, unlinkat};
 use serde::{Deserialize, Serialize};
+use thiserror::Error;
 
-use crate::jws::{AccountKey, AccountSigner, Jws};
+use crate::jws::{AccountKey, AccountSigner, Jws, JwsError};
 use crate::name::Name;
 use crate::store::directory_stem;
 
@@ -76,6 +77,53 @@ struct StoredKey {
     key: String,
 }
 
+/// Reason why a request to the key process is not carried out.
+#[derive(Debug, Error)]
+pub enum KeeperError {
+    #[error("the request is invalid: {0}")]
+    Request(#[source] serde_json::Error),
+    #[error("this is no name")]
+    Name,
+    #[error("this is no ID of a key")]
+    Id,
+    #[error("this key is not there")]
+    NoKey,
+    #[error(transparent)]
+    KeyText(#[from] std::string::FromUtf8Error),
+    /// The library's error would have parts of the text.
+    #[error("expected a private key in PEM, of a kind that certificates are ordered for")]
+    KeyKind,
+    #[error(transparent)]
+    Key(#[from] rcgen::Error),
+    #[error(transparent)]
+    Json(#[from] serde_json::Error),
+    #[error(transparent)]
+    Jws(#[from] JwsError),
+    #[error(transparent)]
+    Random(#[from] handfast_tls::Error),
+    /// The text of the account is malformed; the reason has no values of it.
+    #[error("{file}: {reason}")]
+    AccountText { file: String, reason: String },
+    #[error("{file}: {source}")]
+    AccountBase64 { file: String, source: DecodeError },
+    #[error("{file}: {source}")]
+    AccountKey { file: String, source: JwsError },
+    #[error("there is no account with this issuer")]
+    NoAccount,
+    #[error("there are {MAX_ACCOUNTS} accounts already")]
+    TooManyAccounts,
+    #[error("there are {files} keys already")]
+    TooManyKeys { files: usize },
+    #[error("the directory of the issuer is {length} characters long, expected at most 200")]
+    LongDirectory { length: usize },
+    #[error("list the folder of the keys: {0}")]
+    List(#[source] io::Error),
+    #[error("read {file}: {source}")]
+    Read { file: String, source: io::Error },
+    #[error("write {file}: {source}")]
+    Write { file: String, source: io::Error },
+}
+
 /// The keys in their folder.
 #[derive(Debug)]
 pub struct Keeper {
@@ -100,31 +148,28 @@ impl Keeper {
     }
 
     /// Answers a request. **Errors**: why it is not carried out.
-    pub fn answer(&self, request: &[u8]) -> Result<Vec<u8>, String> {
-        let request =
-            serde_json::from_slice(request).map_err(|error| format!("the request is invalid: {error}"))?;
-        match request {
+    pub fn answer(&self, request: &[u8]) -> Result<Vec<u8>, KeeperError> {
+        match serde_json::from_slice(request).map_err(KeeperError::Request)? {
             KeyRequest::Make { name, keeps } => {
                 self.make(&parsed(&name)?, keeps.as_deref()).map(String::into_bytes)
             }
             KeyRequest::Csr { name, id } => {
                 let name = parsed(&name)?;
-                let pem = self.read(&key_file(&name, checked(&id)?))?.ok_or("this key is not there")?;
-                let pem = String::from_utf8(pem).map_err(|error| error.to_string())?;
-                certificate_request(&name, &key_of(&pem)?)
+                let pem = self.read(&key_file(&name, checked(&id)?))?.ok_or(KeeperError::NoKey)?;
+                Ok(certificate_request(&name, &key_of(&String::from_utf8(pem)?)?)?)
             }
             KeyRequest::Account { directory } => {
                 self.account(&directory, true).map(|key| key.jwk().as_bytes().to_vec())
             }
             KeyRequest::Sign { directory, header, payload } => {
                 let signed: Jws = self.account(&directory, false)?.sign(&header, &payload)?;
-                serde_json::to_vec(&signed).map_err(|error| error.to_string())
+                Ok(serde_json::to_vec(&signed)?)
             }
         }
     }
 
     /// Makes a key for a name; removes its others but the one that is in use.
-    fn make(&self, name: &Name, keeps: Option<&str>) -> Result<String, String> {
+    fn make(&self, name: &Name, keeps: Option<&str>) -> Result<String, KeeperError> {
         let prefix = key_file(name, "");
         let prefix = prefix.trim_end_matches(".pem");
         let keeps = keeps.map(checked).transpose()?.map(|id| key_file(name, id));
@@ -138,18 +183,18 @@ impl Keeper {
             let first = self.oldest(prefix, &all);
             let _ = first.map(|file| unlinkat(&self.folder, file, AtFlags::empty()));
         }
-        let key = KeyPair::generate().map_err(|error| error.to_string())?;
+        let key = KeyPair::generate()?;
         self.put(name, &key, all.len())
     }
 
-    fn put(&self, name: &Name, key: &KeyPair, files: usize) -> Result<String, String> {
+    fn put(&self, name: &Name, key: &KeyPair, files: usize) -> Result<String, KeeperError> {
         let id = id_of(&key.subject_public_key_info());
         self.write(&key_file(name, &id), key.serialize_pem().as_bytes(), files)?;
         Ok(id)
     }
 
     /// Stores a key that was made elsewhere; `pem` has it. For the import, which no client and no issuer can reach.
-    pub(crate) fn take(&self, name: &Name, pem: &str) -> Result<(), String> {
+    pub(crate) fn take(&self, name: &Name, pem: &str) -> Result<(), KeeperError> {
         let key = key_of(pem)?;
         let file = key_file(name, &id_of(&key.subject_public_key_info()));
         match self.read(&file)? {
@@ -160,10 +205,10 @@ impl Keeper {
     }
 
     /// Stores the key of an account that was made elsewhere, DER.
-    pub(crate) fn take_account(&self, directory: &str, key: &AccountKey) -> Result<(), String> {
+    pub(crate) fn take_account(&self, directory: &str, key: &AccountKey) -> Result<(), KeeperError> {
         let file = account_file(directory)?;
         let stored = StoredKey { key: BASE64URL_NOPAD.encode(key.der()) };
-        let text = serde_json::to_vec(&stored).map_err(|error| error.to_string())?;
+        let text = serde_json::to_vec(&stored)?;
         self.write(&file, &text, self.files()?.len())
     }
 
@@ -176,28 +221,30 @@ impl Keeper {
         of_name.min_by_key(age).map(String::as_str)
     }
 
-    fn account(&self, directory: &str, makes: bool) -> Result<AccountKey, String> {
+    fn account(&self, directory: &str, makes: bool) -> Result<AccountKey, KeeperError> {
         let file = account_file(directory)?;
         if let Some(text) = self.read(&file)? {
-            let stored: StoredKey = serde_json::from_slice(&text)
-                .map_err(|error| format!("{file}: {}", without_values(&error)))?;
-            let der =
-                BASE64URL_NOPAD.decode(stored.key.as_bytes()).map_err(|error| format!("{file}: {error}"))?;
-            return AccountKey::from_der(&der).map_err(|error| format!("{file}: {error}"));
+            let stored: StoredKey = serde_json::from_slice(&text).map_err(|error| {
+                let reason = without_values(&error);
+                KeeperError::AccountText { file: file.clone(), reason }
+            })?;
+            let der = BASE64URL_NOPAD.decode(stored.key.as_bytes());
+            let der = der.map_err(|source| KeeperError::AccountBase64 { file: file.clone(), source })?;
+            return AccountKey::from_der(&der).map_err(|source| KeeperError::AccountKey { file, source });
         }
         if !makes {
-            return Err("there is no account with this issuer".to_owned());
+            return Err(KeeperError::NoAccount);
         }
         let files = self.files()?;
         if files.iter().filter(|file| file.starts_with(ACCOUNT)).count() >= MAX_ACCOUNTS {
-            return Err(format!("there are {MAX_ACCOUNTS} accounts already"));
+            return Err(KeeperError::TooManyAccounts);
         }
         let key = AccountKey::generate()?;
         self.take_account(directory, &key)?;
         Ok(key)
     }
 
-    fn files(&self) -> Result<Vec<String>, String> {
+    fn files(&self) -> Result<Vec<String>, KeeperError> {
         let listed = || -> io::Result<Vec<String>> {
             let again = openat(&self.folder, ".", OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
             let mut files = Vec::new();
@@ -209,25 +256,26 @@ impl Keeper {
             }
             Ok(files)
         };
-        listed().map_err(|error| format!("list the folder of the keys: {error}"))
+        listed().map_err(KeeperError::List)
     }
 
-    fn read(&self, file: &str) -> Result<Option<Vec<u8>>, String> {
+    fn read(&self, file: &str) -> Result<Option<Vec<u8>>, KeeperError> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let failed = |source| KeeperError::Read { file: file.to_owned(), source };
         let opened = match openat(&self.folder, file, flags, Mode::empty()) {
             Ok(opened) => File::from(opened),
             Err(rustix::io::Errno::NOENT) => return Ok(None),
-            Err(error) => return Err(format!("read {file}: {error}")),
+            Err(error) => return Err(failed(error.into())),
         };
         let mut bytes = Vec::new();
         let read = opened.take(MAX_KEY_BYTES).read_to_end(&mut bytes);
-        read.map(|_| Some(bytes)).map_err(|error| format!("read {file}: {error}"))
+        read.map(|_| Some(bytes)).map_err(failed)
     }
 
     /// Writes a new file: whole and on the disk, or not at all.
-    fn write(&self, file: &str, content: &[u8], files: usize) -> Result<(), String> {
+    fn write(&self, file: &str, content: &[u8], files: usize) -> Result<(), KeeperError> {
         if files >= MAX_FILES {
-            return Err(format!("there are {files} keys already"));
+            return Err(KeeperError::TooManyKeys { files });
         }
         let aside = format!(".{}.new", HEXLOWER.encode(&random()?));
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -239,34 +287,32 @@ impl Keeper {
             rustix::fs::renameat(&self.folder, aside.as_str(), &self.folder, file)?;
             Ok(fsync(&self.folder)?)
         };
-        written().map_err(|error| {
+        written().map_err(|source| {
             let _ = unlinkat(&self.folder, aside.as_str(), AtFlags::empty());
-            format!("write {file}: {error}")
+            KeeperError::Write { file: file.to_owned(), source }
         })
     }
 }
 
-fn random() -> Result<[u8; 8], String> {
+fn random() -> Result<[u8; 8], KeeperError> {
     let mut bytes = [0; 8];
-    handfast_tls::random_bytes(&mut bytes).map(|()| bytes).map_err(|error| format!("{error:?}"))
+    handfast_tls::random_bytes(&mut bytes)?;
+    Ok(bytes)
 }
 
-fn parsed(name: &str) -> Result<Name, String> {
-    Name::parse(name).ok_or_else(|| "this is no name".to_owned())
+fn parsed(name: &str) -> Result<Name, KeeperError> {
+    Name::parse(name).ok_or(KeeperError::Name)
 }
 
-/// The key in a PEM text. The library's error would have parts of the text.
-fn key_of(pem: &str) -> Result<KeyPair, String> {
-    KeyPair::from_pem(pem)
-        .map_err(|_| "expected a private key in PEM, of a kind that certificates are ordered for".to_owned())
+/// The key in a PEM text.
+fn key_of(pem: &str) -> Result<KeyPair, KeeperError> {
+    KeyPair::from_pem(pem).map_err(|_| KeeperError::KeyKind)
 }
 
 /// An ID, and nothing that leads elsewhere.
-fn checked(id: &str) -> Result<&str, String> {
+fn checked(id: &str) -> Result<&str, KeeperError> {
     let is_digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
-    (id.len() == 32 && id.bytes().all(is_digit))
-        .then_some(id)
-        .ok_or_else(|| "this is no ID of a key".to_owned())
+    (id.len() == 32 && id.bytes().all(is_digit)).then_some(id).ok_or(KeeperError::Id)
 }
 
 fn id_of(public_key: &[u8]) -> String {
@@ -278,22 +324,19 @@ fn key_file(name: &Name, id: &str) -> String {
     file.to_string_lossy().into_owned()
 }
 
-fn account_file(directory: &str) -> Result<String, String> {
+fn account_file(directory: &str) -> Result<String, KeeperError> {
     let stem = directory_stem(directory);
     match stem.len() {
         1..=200 => Ok(format!("{ACCOUNT}{stem}.json")),
-        length => {
-            Err(format!("the directory of the issuer is {length} characters long, expected at most 200"))
-        }
+        length => Err(KeeperError::LongDirectory { length }),
     }
 }
 
 /// The request for a certificate (CSR), DER.
-pub(crate) fn certificate_request(name: &Name, key: &KeyPair) -> Result<Vec<u8>, String> {
-    let failed = |error: rcgen::Error| error.to_string();
-    let mut params = CertificateParams::new(vec![name.to_string()]).map_err(failed)?;
+pub(crate) fn certificate_request(name: &Name, key: &KeyPair) -> Result<Vec<u8>, rcgen::Error> {
+    let mut params = CertificateParams::new(vec![name.to_string()])?;
     params.distinguished_name = DistinguishedName::new();
-    Ok(params.serialize_request(key).map_err(failed)?.der().to_vec())
+    Ok(params.serialize_request(key)?.der().to_vec())
 }
 
 #[cfg(test)]

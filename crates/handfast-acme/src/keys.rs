@@ -10,7 +10,7 @@ use handfast_pki::apart::Holder;
 use rcgen::KeyPair;
 
 use crate::error::Error;
-use crate::jws::{AccountSigner, Jws};
+use crate::jws::{AccountSigner, Jws, JwsError};
 use crate::keeper::{KeyRequest, certificate_request};
 use crate::name::Name;
 
@@ -25,15 +25,14 @@ pub struct KeysApart {
 
 impl KeysApart {
     fn send_request(&self, request: &KeyRequest) -> Result<Vec<u8>, Error> {
-        let failed = |what: String| Error::Key { what };
-        let holder = self.holder.as_ref().ok_or_else(|| failed("there is no key process here".to_owned()))?;
-        let request = serde_json::to_vec(request).map_err(|error| failed(error.to_string()))?;
-        holder.keep(&request).map_err(|error| failed(error.0))
+        let holder = self.holder.as_ref().ok_or(Error::NoKeyProcess)?;
+        let request = serde_json::to_vec(request).map_err(Error::key)?;
+        holder.keep(&request).map_err(Error::key)
     }
 
     fn request_text(&self, request: &KeyRequest) -> Result<String, Error> {
         let text = String::from_utf8(self.send_request(request)?);
-        text.map_err(|error| Error::Key { what: error.to_string() })
+        text.map_err(Error::key)
     }
 }
 
@@ -51,7 +50,7 @@ impl OrderKey {
     /// Makes a key. `in_use`: the ID of the key of the present certificate.
     pub(crate) fn make(keys: Option<&KeysApart>, name: &Name, in_use: Option<String>) -> Result<Self, Error> {
         let Some(keys) = keys else {
-            let key = KeyPair::generate().map_err(|error| Error::Key { what: error.to_string() })?;
+            let key = KeyPair::generate().map_err(Error::key)?;
             return Ok(Self::Here(Box::new(key)));
         };
         let id = keys.request_text(&KeyRequest::Make { name: name.to_string(), keeps: in_use })?;
@@ -86,7 +85,7 @@ impl OrderKey {
     /// The request for a certificate (CSR), DER.
     pub(crate) fn request(&self, name: &Name) -> Result<Vec<u8>, Error> {
         match self {
-            Self::Here(key) => certificate_request(name, key).map_err(|what| Error::Key { what }),
+            Self::Here(key) => certificate_request(name, key).map_err(Error::key),
             Self::Apart { keys, id } => {
                 keys.send_request(&KeyRequest::Csr { name: name.to_string(), id: id.clone() })
             }
@@ -115,13 +114,14 @@ impl AccountSigner for RemoteAccount {
         &self.jwk
     }
 
-    fn sign(&self, header: &str, payload: &str) -> Result<Jws, String> {
+    fn sign(&self, header: &str, payload: &str) -> Result<Jws, JwsError> {
         let request = KeyRequest::Sign {
             directory: self.directory.clone(),
             header: header.to_owned(),
             payload: payload.to_owned(),
         };
-        let signed = self.keys.send_request(&request).map_err(|error| error.to_string())?;
-        serde_json::from_slice(&signed).map_err(|error| error.to_string())
+        let signed =
+            self.keys.send_request(&request).map_err(|error| JwsError::KeyProcess(Box::new(error)))?;
+        Ok(serde_json::from_slice(&signed)?)
     }
 }

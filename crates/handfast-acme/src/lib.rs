@@ -39,12 +39,12 @@ mod transport;
 mod testing;
 
 pub use answers::Answers;
-pub use error::Error;
+pub use error::{Error, UnusableError};
 pub use import::{Found, FoundAccount, find, find_accounts, keep, put, put_chain};
 pub use keeper::Keeper;
 pub use keys::KeysApart;
 pub use name::Name;
-pub use real::Host;
+pub use real::{Host, RecordError};
 pub use running::{Running, dns_records, stored};
-pub use status::{NameStatus, OrderEnd, Request};
+pub use status::{NameStatus, OrderEnd, Request, RequestError};
 pub use store::Store;

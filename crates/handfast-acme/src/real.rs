@@ -15,6 +15,9 @@ use crate::name::Name;
 use crate::status::{NameStatus, OrderEnd};
 use crate::store::Store;
 
+/// Reason why a record in DNS cannot be set: the process around this crate has it.
+pub type RecordError = Box<dyn std::error::Error + Send + Sync>;
+
 /// The process that serves the certificates.
 pub trait Host: Send + 'static {
     /// Gives these answers to every listener; done when all have them. An empty set takes the ones before back.
@@ -26,7 +29,7 @@ pub trait Host: Send + 'static {
         sets: bool,
         host: String,
         value: String,
-    ) -> Pin<Box<dyn Future<Output = Result<(), String>> + '_>>;
+    ) -> Pin<Box<dyn Future<Output = Result<(), RecordError>> + '_>>;
 
     /// Returns true if this machine may order the certificate of a name now; another one may be doing it.
     fn may_order(&self, name: String) -> Pin<Box<dyn Future<Output = bool> + '_>>;
@@ -85,7 +88,7 @@ impl<H: Host> World for Real<H> {
         self.host.publish(answers).await;
     }
 
-    async fn record(&self, sets: bool, host: &str, value: &str) -> Result<(), String> {
+    async fn record(&self, sets: bool, host: &str, value: &str) -> Result<(), RecordError> {
         self.host.record(sets, host.to_owned(), value.to_owned()).await
     }
 

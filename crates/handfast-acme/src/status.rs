@@ -44,6 +44,42 @@ impl NameStatus {
     }
 }
 
+/// Reason why a request of an operator is not carried out.
+#[derive(Debug, thiserror::Error)]
+pub enum RequestError {
+    /// The thread that orders is ending, or has too many requests that wait.
+    #[error("the program is ending, or busy with earlier requests")]
+    Busy,
+    /// No thread orders certificates.
+    #[error("no certificate is ordered by this proxy, see [acme]")]
+    NothingOrdered,
+    /// Another process has the lock of the store.
+    #[error("another process orders certificates for this store; ask that one")]
+    OtherProcess,
+    /// The name is not ordered.
+    #[error("no certificate is ordered for this name; there is: {}", .known.join(", "))]
+    UnknownName {
+        /// Names that are ordered.
+        known: Vec<String>,
+    },
+    /// The request cannot be stored.
+    #[error(transparent)]
+    Store(#[from] crate::Error),
+    /// There is no certificate to revoke.
+    #[error("{0}: the store has no certificate that is valid")]
+    NoCertificate(Name),
+    /// No issuer revoked the certificate.
+    #[error("{name}: not revoked: {directory}: {source}")]
+    NotRevoked {
+        /// The name.
+        name: Name,
+        /// The directory of the last issuer.
+        directory: String,
+        /// Its answer.
+        source: crate::Error,
+    },
+}
+
 /// Request of an operator; the answer is text for a person.
 #[derive(Debug)]
 pub enum Request {
@@ -52,14 +88,14 @@ pub enum Request {
         /// For this name.
         name: String,
         /// Channel for the answer.
-        reply: oneshot::Sender<Result<String, String>>,
+        reply: oneshot::Sender<Result<String, RequestError>>,
     },
     /// To revoke the present certificate, and to order a new one.
     Revoke {
         /// For this name.
         name: String,
         /// Channel for the answer.
-        reply: oneshot::Sender<Result<String, String>>,
+        reply: oneshot::Sender<Result<String, RequestError>>,
     },
     /// To take a certificate that another machine has ordered, if it is better than the one there.
     Take {
@@ -73,11 +109,13 @@ pub enum Request {
 }
 
 impl Request {
-    /// Answers that nothing can be done.
-    pub(crate) fn refuse(self, why: &str) {
+    /// Answers that another process has to be asked.
+    pub(crate) fn refuse(self) {
         match self {
             // The requester may have disconnected.
-            Self::Renew { reply, .. } | Self::Revoke { reply, .. } => drop(reply.send(Err(why.to_owned()))),
+            Self::Renew { reply, .. } | Self::Revoke { reply, .. } => {
+                drop(reply.send(Err(RequestError::OtherProcess)));
+            }
             Self::Take { .. } | Self::Share => {}
         }
     }

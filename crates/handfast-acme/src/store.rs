@@ -32,7 +32,7 @@ use rustix::fs::{FlockOperation, flock};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::error::Error;
+use crate::error::{Error, UnusableError};
 use crate::keys::KeysApart;
 use crate::model::Settings;
 use crate::name::Name;
@@ -287,7 +287,7 @@ impl Reserved {
     }
 
     fn try_and_put(&mut self, pem: &str, name: &Name, now: i64) -> Result<(), Error> {
-        let unusable = |what| Error::Unusable { what };
+        let unusable = |source| Error::Unusable { source };
         if self.keys.is_none() {
             usable(pem.as_bytes(), name, now).map_err(unusable)?;
         }
@@ -313,46 +313,39 @@ impl Reserved {
 }
 
 /// Checks that a PEM text is a certificate with its key for this name, that is valid now; the error is the reason.
-fn usable(pem: &[u8], name: &Name, now: i64) -> Result<Stored, String> {
+fn usable(pem: &[u8], name: &Name, now: i64) -> Result<Stored, UnusableError> {
     let (certificate, findings) = Certificate::from_pem(pem, Path::new("(new)"), now);
     let Some(certificate) = certificate else {
-        return Err(findings
-            .first()
-            .map_or_else(|| "it cannot be read".to_owned(), |finding| finding.message.clone()));
+        return Err(UnusableError::of(&findings));
     };
     fits(&certificate, name, now)
 }
 
 /// Checks that a file has a certificate for this name that is valid now, and the key process its key; the error is the
 /// reason.
-fn usable_apart(path: &Path, keys: &KeysApart, name: &Name, now: i64) -> Result<Stored, String> {
+fn usable_apart(path: &Path, keys: &KeysApart, name: &Name, now: i64) -> Result<Stored, UnusableError> {
     let source =
         Source::Awaited { file: path.to_owned(), keys: Some(Ordered::keys(&keys.folder, &name.file_stem())) };
     let time = SystemTime::UNIX_EPOCH + Duration::from_secs(u64::try_from(now).unwrap_or(0));
     let loaded = load_from(&[source], &Lists::default(), time, keys.holder.as_ref());
     match loaded.certificates.first() {
         Some(certificate) => fits(certificate, name, now),
-        None => Err(loaded
-            .findings
-            .first()
-            .map_or_else(|| "it cannot be read".to_owned(), |finding| finding.message.clone())),
+        None => Err(UnusableError::of(&loaded.findings)),
     }
 }
 
-fn fits(certificate: &Certificate, name: &Name, now: i64) -> Result<Stored, String> {
+fn fits(certificate: &Certificate, name: &Name, now: i64) -> Result<Stored, UnusableError> {
     let text = name.to_string();
     let has_name = match name.address() {
         Some(address) => certificate.ip_names().contains(&address),
         None => certificate.dns_names().iter().any(|known| **known == *text),
     };
     if !has_name {
-        return Err(format!("it is not for {text}"));
+        return Err(UnusableError::OtherName(name.clone()));
     }
     if !certificate.is_valid_at(now) {
         let (from, until) = (certificate.not_before(), certificate.not_after());
-        return Err(format!(
-            "by this machine's clock ({now}) it is not valid: it is from {from} until {until} (Unix time)"
-        ));
+        return Err(UnusableError::NotValid { now, from, until });
     }
     let life = Life { not_before: certificate.not_before(), not_after: certificate.not_after() };
     let key_id = certificate.key_id().map(|id| id.file_part());

@@ -251,7 +251,7 @@ impl World for InMemory {
         *self.answers.borrow_mut() = answers;
     }
 
-    async fn record(&self, sets: bool, host: &str, _: &str) -> Result<(), String> {
+    async fn record(&self, sets: bool, host: &str, _: &str) -> Result<(), crate::real::RecordError> {
         self.records.borrow_mut().push((sets, host.to_owned()));
         Ok(())
     }

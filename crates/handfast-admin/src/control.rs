@@ -98,8 +98,19 @@ impl fmt::Display for BackendRefusal {
 
 impl std::error::Error for BackendRefusal {}
 
-/// The outcome of a request about a certificate that is ordered: what is done, as text for a person, or why it is not.
-pub type OrderOutcome = Pin<Box<dyn Future<Output = Result<String, String>>>>;
+/// The outcome of a request about a certificate that is ordered, or about a cache: what is done, as text for a person, or why it is not.
+pub type OrderOutcome = Pin<Box<dyn Future<Output = Result<String, OrderRefusal>>>>;
+
+/// Reason why a request about a certificate or a cache failed.
+#[derive(Debug, thiserror::Error)]
+pub enum OrderRefusal {
+    /// The program is ending, or has too many requests that wait.
+    #[error("the program is ending, or busy with earlier requests")]
+    Busy,
+    /// The part of the program that has certificates or caches refused.
+    #[error(transparent)]
+    Refused(Box<dyn std::error::Error + Send + Sync>),
+}
 
 /// Requests and clients that are open at this moment, once the workers have described them.
 pub type OpenOutcome = Pin<Box<dyn Future<Output = OpenSnapshot>>>;

@@ -10,8 +10,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use handfast_net::fault::Cause as SocketCause;
 
 use super::control::{
-    BackendOutcome, BackendRefusal, CacheAct, Control, NotReady, OpenOutcome, OrderOutcome, Overview,
-    ReloadOutcome, ReloadRefusal, ServiceOverview, StillServing,
+    BackendOutcome, BackendRefusal, CacheAct, Control, NotReady, OpenOutcome, OrderOutcome, OrderRefusal,
+    Overview, ReloadOutcome, ReloadRefusal, ServiceOverview, StillServing,
 };
 use crate::authorization::RequiredToken;
 use handfast_observe::cause::Cause;
@@ -86,8 +86,8 @@ impl Control for Fake {
 
     fn cache(&self, service: Option<String>, act: CacheAct) -> OrderOutcome {
         let known = service.as_deref().is_none_or(|service| service == "web");
-        let outcome =
-            if known { Ok(format!("{service:?} {act:?}")) } else { Err("there is no such cache".to_owned()) };
+        let unknown = || Err(OrderRefusal::Refused("there is no such cache".into()));
+        let outcome = if known { Ok(format!("{service:?} {act:?}")) } else { unknown() };
         Box::pin(async move { outcome })
     }
 
@@ -95,7 +95,7 @@ impl Control for Fake {
         let outcome = match &*name {
             "a.example" if revokes => Ok("revoked".to_owned()),
             "a.example" => Ok("ordered".to_owned()),
-            _ => Err("no certificate is ordered for this name".to_owned()),
+            _ => Err(OrderRefusal::Refused("no certificate is ordered for this name".into())),
         };
         Box::pin(async move { outcome })
     }

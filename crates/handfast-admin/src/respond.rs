@@ -207,7 +207,7 @@ async fn certificate(path: &str, query: Option<&str>, control: &dyn Control) -> 
     };
     match timeout(RELOAD_DEADLINE, control.order(name, revokes)).await {
         Ok(Ok(outcome)) => text(StatusCode::OK, outcome),
-        Ok(Err(refusal)) => text(StatusCode::CONFLICT, refusal),
+        Ok(Err(refusal)) => text(StatusCode::CONFLICT, refusal.to_string()),
         Err(_) => {
             let why = "an order is under way; this request is carried out after it; /status will tell";
             text(StatusCode::GATEWAY_TIMEOUT, why.to_owned())
@@ -237,7 +237,7 @@ async fn cache(query: Option<&str>, purges: bool, control: &dyn Control) -> Http
     };
     match timeout(RELOAD_DEADLINE, control.cache(value("service"), act)).await {
         Ok(Ok(outcome)) => text(StatusCode::OK, outcome),
-        Ok(Err(refusal)) => text(StatusCode::NOT_FOUND, refusal),
+        Ok(Err(refusal)) => text(StatusCode::NOT_FOUND, refusal.to_string()),
         Err(_) => text(StatusCode::GATEWAY_TIMEOUT, "it takes longer than 30 s, and goes on".to_owned()),
     }
 }
@@ -256,12 +256,25 @@ fn wrong_method(head: &Parts, allowed: &'static str) -> HttpResponse {
     answer
 }
 
+/// Reason why a browser could have been tricked into a request.
+#[derive(Debug, thiserror::Error)]
+enum ForeignRequest {
+    /// The name in it is none of this machine's.
+    #[error(
+        "asked for as {name:?}; ask by IP address or as localhost, or allow the name:\n\n  [admin]\n  hosts = [{:?}]\n",
+        without_port(.name)
+    )]
+    Name { name: String },
+    #[error("a page of another site asked for this; use curl -X POST")]
+    Site,
+}
+
 /// Refuses a request into which a browser could have been tricked, with the reason.
 ///
 /// A page of another site may send requests to this machine but not read the answers, unless its own name was made to
 /// point here ("DNS rebinding"): then the `Host` is that name. And it may `POST`: then `Origin` and, in browsers since
 /// 2020, `Sec-Fetch-Site` (W3C Fetch Metadata) show it.
-fn allowed(head: &Parts, transport: Transport, control: &dyn Control) -> Result<(), String> {
+fn allowed(head: &Parts, transport: Transport, control: &dyn Control) -> Result<(), ForeignRequest> {
     let host = head.headers.get(header::HOST).map(|host| host.to_str().unwrap_or("\u{fffd}"));
     let named = [host, head.uri.authority().map(|authority| authority.as_str())];
     let is_known = |name: &&str| {
@@ -271,10 +284,7 @@ fn allowed(head: &Parts, transport: Transport, control: &dyn Control) -> Result<
     if transport == Transport::Tcp
         && let Some(name) = named.into_iter().flatten().find(|name| !is_known(name))
     {
-        return Err(format!(
-            "asked for as {name:?}; ask by IP address or as localhost, or allow the name:\n\n  [admin]\n  hosts = [{:?}]\n",
-            without_port(name)
-        ));
+        return Err(ForeignRequest::Name { name: name.to_owned() });
     }
     if head.method != Method::POST {
         return Ok(());
@@ -285,7 +295,7 @@ fn allowed(head: &Parts, transport: Transport, control: &dyn Control) -> Result<
     let foreign_origin = value(header::ORIGIN)
         .is_some_and(|origin| origin.strip_prefix("http://").is_none_or(|origin| Some(origin) != host));
     match foreign_site || foreign_origin {
-        true => Err("a page of another site asked for this; use curl -X POST".into()),
+        true => Err(ForeignRequest::Site),
         false => Ok(()),
     }
 }

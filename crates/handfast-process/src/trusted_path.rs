@@ -43,6 +43,15 @@ impl fmt::Display for Untrusted {
     }
 }
 
+impl std::error::Error for Untrusted {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Unreadable(_, error) => Some(error),
+            Self::Folder(_) | Self::File(_) => None,
+        }
+    }
+}
+
 /// Resolves the links of a path, if only root and the present user can change where it leads. The last component need not exist.
 ///
 /// **Errors**: the first folder on the way that another user can change; a part of the path that cannot be read.

@@ -8,7 +8,7 @@
 use std::io;
 use std::ops::Deref;
 use std::os::unix::fs::DirBuilderExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, SystemTime};
 
@@ -190,15 +190,33 @@ fn counted(counts: Statistics, empty: CacheSnapshot) -> CacheSnapshot {
     }
 }
 
+/// Reason why objects are neither listed nor purged.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum NoOpenCache {
+    #[error("no service of this name has a cache")]
+    NotConfigured,
+    #[error("no cache is open; the status page says why")]
+    NotOpen,
+}
+
+/// Reason why the folder of a cache cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum CacheFolderError {
+    #[error("{act} the cache folder {}: {source}", .folder.display())]
+    Folder { act: &'static str, folder: PathBuf, source: io::Error },
+    #[error(transparent)]
+    Content(#[from] OpenError),
+}
+
 /// Lists or purges objects: the answer for an operator.
 ///
 /// **Errors**: there is no cache that is open. **Cost**: a pass over all keys.
-pub(crate) fn list_or_purge(caches: &[Arc<ServiceCache>], act: &CacheAct) -> Result<String, String> {
+pub(crate) fn list_or_purge(caches: &[Arc<ServiceCache>], act: &CacheAct) -> Result<String, NoOpenCache> {
     let open: Vec<_> = caches.iter().filter_map(|cache| cache.get()).collect();
     if open.is_empty() {
         return Err(match caches {
-            [] => "no service of this name has a cache".to_owned(),
-            _ => "no cache is open; the status page says why".to_owned(),
+            [] => NoOpenCache::NotConfigured,
+            _ => NoOpenCache::NotOpen,
         });
     }
     let purge = match act {
@@ -224,17 +242,16 @@ pub(crate) fn list_or_purge(caches: &[Arc<ServiceCache>], act: &CacheAct) -> Res
 /// Makes the folders of all caches, as the user that serves: none can be made in the sandbox.
 ///
 /// **Errors**: those that cannot be made, or written to.
-pub(crate) fn prepare(config: &Config) -> Result<(), Vec<String>> {
-    let problems: Vec<String> = folders(config).filter_map(|folder| prepare_folder(folder).err()).collect();
+pub(crate) fn prepare(config: &Config) -> Result<(), Vec<CacheFolderError>> {
+    let problems: Vec<_> = folders(config).filter_map(|folder| prepare_folder(folder).err()).collect();
     if problems.is_empty() { Ok(()) } else { Err(problems) }
 }
 
-fn prepare_folder(folder: &Path) -> Result<(), String> {
-    let failed =
-        |act: &str, error: io::Error| format!("{act} the cache folder {}: {error}", folder.display());
+fn prepare_folder(folder: &Path) -> Result<(), CacheFolderError> {
+    let failed = |act, source| CacheFolderError::Folder { act, folder: folder.to_owned(), source };
     let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
     made.map_err(|error| failed("make", error))?;
-    check_folder(folder).map_err(|error| error.to_string())?;
+    check_folder(folder)?;
     let access = rustix::fs::access(folder, rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK);
     access.map_err(|error| failed("write to", error.into()))
 }

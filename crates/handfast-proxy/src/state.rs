@@ -28,7 +28,7 @@ use crate::backends::slots::Slots;
 use crate::backends::standing::Standings;
 use crate::backends::tunnel::{OwnTargets, ProxyHop};
 use crate::cache::{self, ServiceCache};
-use handfast_admin::CacheAct;
+use handfast_admin::{CacheAct, OrderRefusal};
 use handfast_config::model::{Backend, ClientChecks, Config, Route, Service, backend_sets, each_once};
 use handfast_config::source::ConfigSource;
 use handfast_config::{CertificateFact, ExplainTarget, explain_host};
@@ -43,7 +43,9 @@ mod report;
 mod service;
 
 pub(crate) use build::{Built, build};
-pub(crate) use carried::{CarriedOver, GivenKeys, KeyRings, RingId, SharedCarriedOver, make_throwaway};
+pub(crate) use carried::{
+    CarriedOver, GivenKeys, KeyRings, RingId, SharedCarriedOver, ThrowawayError, make_throwaway,
+};
 pub(crate) use checks::check_plans;
 pub(crate) use report::Report;
 
@@ -178,14 +180,15 @@ impl State {
         &self,
         service: Option<&str>,
         act: CacheAct,
-        reply: oneshot::Sender<Result<String, String>>,
+        reply: oneshot::Sender<Result<String, OrderRefusal>>,
     ) {
         let of_service = |state: &&ServiceState| service.is_none_or(|service| state.model.name == service);
         let caches: Vec<_> =
             self.services.iter().filter(of_service).filter_map(|service| service.cache.clone()).collect();
         drop(tokio::task::spawn_blocking(move || {
             // The requester might have disconnected.
-            let _ = reply.send(cache::list_or_purge(&caches, &act));
+            let outcome = cache::list_or_purge(&caches, &act);
+            let _ = reply.send(outcome.map_err(|error| OrderRefusal::Refused(error.into())));
         }));
     }
 

@@ -6,6 +6,7 @@ use std::task::{Context, Poll, Waker};
 
 use super::*;
 use crate::schedule::ORDER_LIMITS;
+use crate::status::RequestError;
 use crate::testing::{InMemory, NOW, settings};
 
 const DAY: i64 = 86_400;
@@ -301,7 +302,7 @@ fn an_operator_can_renew_and_revoke() {
     check_names_once(&place, &world);
     let driver = Driver::new(settings(place.path(), &[WEB]), &world);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
-    let ask = |make: fn(String, tokio::sync::oneshot::Sender<Result<String, String>>) -> Request,
+    let ask = |make: fn(String, tokio::sync::oneshot::Sender<Result<String, RequestError>>) -> Request,
                name: &str| {
         let (reply, answer) = tokio::sync::oneshot::channel();
         runtime.block_on(driver.answer(make(name.to_owned(), reply)));
@@ -309,7 +310,7 @@ fn an_operator_can_renew_and_revoke() {
     };
     driver.read_records();
     let unknown = ask(|name, reply| Request::Renew { name, reply }, "other.example.org");
-    assert!(unknown.expect_err("it is not ours").contains(WEB));
+    assert!(unknown.expect_err("it is not ours").to_string().contains(WEB));
     let renewed = ask(|name, reply| Request::Renew { name, reply }, WEB);
     assert!(renewed.expect("it is ours").contains("ordered now"));
     check_names_once(&place, &world);

@@ -84,7 +84,7 @@ impl FoundAccount {
     ///
     /// **Errors**: it cannot be written.
     pub fn keep(&self, keeper: &Keeper) -> Result<(), Error> {
-        keeper.take_account(&self.directory, &self.key).map_err(|what| Error::Key { what })
+        keeper.take_account(&self.directory, &self.key).map_err(Error::key)
     }
 
     /// Puts the account into the store; with its key, unless keys are in a separate folder.

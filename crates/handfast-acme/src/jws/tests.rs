@@ -59,8 +59,8 @@ fn the_thumbprint_is_that_of_the_standard() {
         fn jwk(&self) -> &str {
             r#"{"e":"AQAB","kty":"RSA","n":"0vx7agoebGcQSuuPiLJXZptN9nndrQmbXEps2aiAFbWhM78LhWx4cbbfAAtVT86zwu1RK7aPFFxuhDR1L6tSoc_BJECPebWKRXjBZCiFV4n3oknjhMstn64tZ_2W-5JsGY4Hc5n9yBXArwl93lqt7_RN5w6Cf0h4QyQ5v-65YGjQR0_FDW2QvzqY368QQMicAtaSqzs8KJZgnYb9c7d0zgdAZHzu6qMQvRL5hajrn1n91CbOpbISD08qNLyrdkt-bFTWhAI4vMQFh6WeZu0fM4lFd2NcRwr3XPksINHaQ-G_xBniIqbw0Ls1jF44-csFCur-kEgU8awapJzKnqDKgw"}"#
         }
-        fn sign(&self, _: &str, _: &str) -> Result<Jws, String> {
-            Err(String::new())
+        fn sign(&self, _: &str, _: &str) -> Result<Jws, JwsError> {
+            Err(JwsError::UnknownKind)
         }
     }
     let (authorization, _) = key_authorization(&Example, "token");

@@ -26,7 +26,7 @@ impl Place {
 
 fn send_request(keeper: &Keeper, request: &KeyRequest) -> Result<String, String> {
     let answer = keeper.answer(&serde_json::to_vec(request).expect("JSON"));
-    answer.map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+    answer.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).map_err(|error| error.to_string())
 }
 
 fn make(keeper: &Keeper, name: &str, keeps: Option<&str>) -> Result<String, String> {

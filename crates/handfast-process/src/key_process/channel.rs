@@ -320,9 +320,9 @@ impl<'a> ReceivedRequest<'a> {
     }
 
     /// Sends the answer, or the reason why the request failed.
-    pub(super) fn answer(&self, socket: &OwnedFd, answer: Result<Vec<u8>, String>) {
+    pub(super) fn answer(&self, socket: &OwnedFd, answer: Result<Vec<u8>, impl std::fmt::Display>) {
         let is_success = answer.is_ok();
-        let answer = answer.unwrap_or_else(String::into_bytes);
+        let answer = answer.unwrap_or_else(|error| error.to_string().into_bytes());
         let mut rest = &answer[..];
         let mut is_last = false;
         while !is_last {

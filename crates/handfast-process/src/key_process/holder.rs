@@ -27,8 +27,36 @@ use crate::trusted_path;
 use handfast_config::source::read_file;
 use handfast_net::descriptors::receive_descriptors;
 
+/// Reason why a request about made keys is not carried out: the module that makes them has it.
+type KeeperError = Box<dyn std::error::Error + Send + Sync>;
+
 /// Answers requests about keys that are made in the key process. **Errors**: why one is not carried out.
-pub type Keeper = Box<dyn Fn(&[u8]) -> Result<Vec<u8>, String> + Send + Sync>;
+pub type Keeper = Box<dyn Fn(&[u8]) -> Result<Vec<u8>, KeeperError> + Send + Sync>;
+
+/// Reason why the key process does not carry out a request; its text is sent to the proxy.
+#[derive(Debug, thiserror::Error)]
+enum RequestRefusal {
+    #[error("the request is invalid")]
+    Malformed,
+    #[error("{0}")]
+    NotSigned(Box<dyn std::error::Error + Send + Sync>),
+    #[error("acme.key-folder was not there at the start; restart, or `handfast upgrade`")]
+    NoKeeper,
+    #[error(transparent)]
+    Keeper(KeeperError),
+    #[error(
+        "{} is outside of what the configuration of the start named, so the key process does not read it as root\n  hint: \
+         restart, or `handfast upgrade`; process.sandbox-folders names folders that reloads may need",
+        .0.display()
+    )]
+    OutOfReach(PathBuf),
+    #[error("the configuration is not a file")]
+    NoConfiguration,
+    #[error("{source}, so root does not read {}", .file.display())]
+    UntrustedConfiguration { file: PathBuf, source: trusted_path::Untrusted },
+    #[error(transparent)]
+    ReadConfiguration(#[from] io::Error),
+}
 
 struct Shared {
     held: Held,
@@ -142,9 +170,8 @@ impl Shared {
                 Request::Ping => Ok(Vec::new()),
                 Request::Configuration => self.configuration(),
                 Request::Keep => match &self.keeper {
-                    Some(keeper) => keeper(content),
-                    None => Err("acme.key-folder was not there at the start; restart, or `handfast upgrade`"
-                        .to_owned()),
+                    Some(keeper) => keeper(content).map_err(RequestRefusal::Keeper),
+                    None => Err(RequestRefusal::NoKeeper),
                 },
                 Request::Forget => {
                     let keys = content.as_chunks::<ID>().0;
@@ -158,7 +185,7 @@ impl Shared {
 
     /// The path in a request, if it is within reach. The proxy cannot choose among root's files, also without a sandbox. (Then a link
     /// can be changed between this check and the reading.)
-    fn allowed(&self, path: &[u8]) -> Result<PathBuf, String> {
+    fn allowed(&self, path: &[u8]) -> Result<PathBuf, RequestRefusal> {
         let path = PathBuf::from(OsStr::from_bytes(path));
         let is_within = |reach: &Vec<PathBuf>| {
             let real = real(&path);
@@ -166,26 +193,22 @@ impl Shared {
         };
         match self.reach.as_ref().is_none_or(is_within) {
             true => Ok(path),
-            false => Err(format!(
-                "{} is outside of what the configuration of the start named, so the key process does not read it as root\n  hint: \
-                 restart, or `handfast upgrade`; process.sandbox-folders names folders that reloads may need",
-                path.display()
-            )),
+            false => Err(RequestRefusal::OutOfReach(path)),
         }
     }
 
     /// The content of the configuration's file. The service user chooses neither its path nor where it leads.
-    fn configuration(&self) -> Result<Vec<u8>, String> {
-        let file = self.configuration.as_deref().ok_or("the configuration is not a file")?;
+    fn configuration(&self) -> Result<Vec<u8>, RequestRefusal> {
+        let file = self.configuration.as_deref().ok_or(RequestRefusal::NoConfiguration)?;
         let real = trusted_path::resolve(file)
-            .map_err(|untrusted| format!("{untrusted}, so root does not read {}", file.display()))?;
-        read_file(&real).map_err(|error| error.to_string())
+            .map_err(|source| RequestRefusal::UntrustedConfiguration { file: file.to_owned(), source })?;
+        Ok(read_file(&real)?)
     }
 
-    fn sign(&self, content: &[u8]) -> Result<Vec<u8>, String> {
-        let invalid = || "the request is invalid".to_owned();
-        let (key, rest) = content.split_first_chunk::<ID>().ok_or_else(invalid)?;
-        let (scheme, message) = rest.split_first_chunk().ok_or_else(invalid)?;
-        self.held.sign(&KeyId(*key), u16::from_le_bytes(*scheme), message).map_err(|error| error.to_string())
+    fn sign(&self, content: &[u8]) -> Result<Vec<u8>, RequestRefusal> {
+        let (key, rest) = content.split_first_chunk::<ID>().ok_or(RequestRefusal::Malformed)?;
+        let (scheme, message) = rest.split_first_chunk().ok_or(RequestRefusal::Malformed)?;
+        let signed = self.held.sign(&KeyId(*key), u16::from_le_bytes(*scheme), message);
+        signed.map_err(|error| RequestRefusal::NotSigned(error.into()))
     }
 }

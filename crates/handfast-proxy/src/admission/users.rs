@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::io;
 use std::path::Path;
 
 use argon2::password_hash::PasswordVerifier as _;
@@ -171,18 +172,42 @@ fn is_password_of(hash: &str, password: &[u8]) -> bool {
     bcrypt::verify(password, hash).unwrap_or(false)
 }
 
+/// Reason why a file of users cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum UsersError {
+    #[error("cannot be read: {0}")]
+    Read(#[source] io::Error),
+    #[error(transparent)]
+    Random(#[from] handfast_tls::Error),
+    /// Lines that are wrong; there is at least one.
+    #[error("{}", lines_of(.0))]
+    Lines(Vec<Problem>),
+    /// This process cannot act as the user that serves.
+    #[error(transparent)]
+    User(#[from] handfast_process::error::Error),
+}
+
+impl UsersError {
+    /// The first cure, if there is one.
+    pub(crate) fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::Lines(problems) => problems.first().map(|problem| problem.hint),
+            _ => None,
+        }
+    }
+}
+
+fn lines_of(problems: &[Problem]) -> String {
+    let lines = problems.iter().map(|problem| format!("line {}: {}", problem.line, problem.what));
+    lines.collect::<Vec<_>>().join("\n  ")
+}
+
 /// Reads a file of users.
 ///
-/// **Errors**: what is wrong with it, with the first cure behind `hint:`.
-pub(crate) fn read(file: &Path) -> Result<Users, String> {
-    let text = read_text(file, FILE_LIMIT).map_err(|error| format!("cannot be read: {error}"))?;
-    let key = HashKey::random().map_err(|error| error.to_string())?;
-    Users::parse(&text, key).map_err(|problems| {
-        let lines: Vec<String> =
-            problems.iter().map(|problem| format!("line {}: {}", problem.line, problem.what)).collect();
-        let hint = problems.first().map_or("", |problem| problem.hint);
-        format!("{}\n  hint: {hint}", lines.join("\n  "))
-    })
+/// **Errors**: what is wrong with it.
+pub(crate) fn read(file: &Path) -> Result<Users, UsersError> {
+    let text = read_text(file, FILE_LIMIT).map_err(UsersError::Read)?;
+    Users::parse(&text, HashKey::random()?).map_err(UsersError::Lines)
 }
 
 /// Checks that a hash has a form that is verified. **Errors**: the problem and its hint.

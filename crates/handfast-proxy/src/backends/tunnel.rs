@@ -4,7 +4,8 @@
 //! has the destination to request.
 
 use std::collections::HashMap;
-use std::path::Path;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use handfast_pki::files::read_text;
@@ -107,10 +108,22 @@ fn direct(target: &Target, own: &OwnTargets, addresses: &Addresses) -> Vec<DialA
     }
 }
 
+/// Reason why the password for a proxy on the way cannot be sent.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum HopPasswordError {
+    #[error("{}: cannot be read: {source}; expected a password of at most 255 bytes", .file.display())]
+    Read { file: PathBuf, source: io::Error },
+    #[error("{}: holds no password, expected one line of 1 to 255 bytes", .file.display())]
+    NoPassword { file: PathBuf },
+    /// This process cannot act as the user that serves.
+    #[error("{}: {source}", .file.display())]
+    User { file: PathBuf, source: handfast_process::error::Error },
+}
+
 /// The content of a file that has a password.
-fn password(file: &Path) -> Result<Zeroizing<String>, String> {
-    read_text(file, MAX_PASSWORD_BYTES)
-        .map_err(|error| format!("cannot be read: {error}; expected a password of at most 255 bytes"))
+fn password(file: &Path) -> Result<Zeroizing<String>, HopPasswordError> {
+    let failed = |source| HopPasswordError::Read { file: file.to_owned(), source };
+    read_text(file, MAX_PASSWORD_BYTES).map_err(failed)
 }
 
 /// A proxy on the way.
@@ -124,14 +137,14 @@ impl ProxyHop {
     /// Reads the password, where there is one; `user` serves.
     ///
     /// **Errors**: a file that cannot be read, or holds no password.
-    pub(crate) fn read(model: &ConnectThrough, user: &ServiceUser) -> Result<Self, String> {
+    pub(crate) fn read(model: &ConnectThrough, user: &ServiceUser) -> Result<Self, HopPasswordError> {
         let mut hop = Self { model: model.clone(), credentials: None };
         if let Some((name, file)) = &model.login {
-            let password = user.act_on(file, || password(file)).map_err(|error| error.to_string());
-            let wrong = |what: String| format!("{}: {what}", file.display());
-            let password = password.flatten().map_err(wrong)?;
-            let expected = || wrong("holds no password, expected one line of 1 to 255 bytes".into());
+            let password = user.act_on(file, || password(file));
+            let password =
+                password.map_err(|source| HopPasswordError::User { file: file.clone(), source })??;
             let credentials = Credentials::new(name, password.trim_end_matches(['\r', '\n']));
+            let expected = || HopPasswordError::NoPassword { file: file.clone() };
             hop.credentials = Some(credentials.ok_or_else(expected)?);
         }
         Ok(hop)
@@ -232,12 +245,15 @@ mod tests {
             (&[b'a'; 1_025], "1025 bytes"),
             (b"\xff", "cannot be read"),
         ] {
-            let problem = read(content).expect_err("wrong");
+            let problem = read(content).expect_err("wrong").to_string();
             assert!(problem.contains(word) && problem.contains("password:"), "{problem}");
         }
         fs::remove_file(&file).unwrap();
         assert!(
-            ProxyHop::read(&model, &ServiceUser::default()).expect_err("gone").contains("cannot be read")
+            ProxyHop::read(&model, &ServiceUser::default())
+                .expect_err("gone")
+                .to_string()
+                .contains("cannot be read")
         );
     }
 }

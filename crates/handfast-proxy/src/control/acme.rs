@@ -13,7 +13,8 @@ use std::time::{Duration, SystemTime};
 
 use handfast_acme::model::{ChallengeKind, ExternalAccount, Issuer, Settings};
 use handfast_acme::{
-    Answers, Found, FoundAccount, Host, Keeper, Name, NameStatus, OrderEnd, Request, Running, Store,
+    Answers, Found, FoundAccount, Host, Keeper, Name, NameStatus, OrderEnd, RecordError, Request,
+    RequestError, Running, Store,
 };
 use rustix::fs::Access;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
@@ -21,7 +22,7 @@ use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 use crate::control::admin_state::Reply;
-use crate::control::dns_command::DnsCommand;
+use crate::control::dns_command::{DnsCommand, DnsCommandError};
 use handfast_config::model::{AcmeChallenge, AcmeIssuer, CertificateEntry, Config};
 use handfast_pki::apart::Holder;
 use handfast_process::privileges::ServiceUser;
@@ -87,10 +88,10 @@ impl Ordering {
     }
 
     /// Passes an operator's request on: to order the certificate of a name now, or to revoke it.
-    pub(crate) fn send_request(&self, name: String, revokes: bool, reply: Reply<String>) {
+    pub(crate) fn send_request(&self, name: String, revokes: bool, reply: Reply<RequestError>) {
         let Some(running) = &self.running else {
             // The requester may have disconnected.
-            let _ = reply.send(Err("no certificate is ordered by this proxy, see [acme]".to_owned()));
+            let _ = reply.send(Err(RequestError::NothingOrdered));
             return;
         };
         let request = match revokes {
@@ -124,6 +125,64 @@ impl Ordering {
     }
 }
 
+/// Reason why certificates cannot be ordered, or those of another client not be taken.
+#[derive(Debug, thiserror::Error)]
+pub enum OrderingError {
+    /// No service has a name whose certificate is ordered.
+    #[error("no certificate is ordered by this configuration")]
+    NothingOrdered,
+    /// The folder of the private keys cannot be opened.
+    #[error(transparent)]
+    Keeper(std::io::Error),
+    /// The folder of another client has nothing of use.
+    #[error("{}: no certificate there is for a name that is ordered, and no account for an issuer", .0.display())]
+    NothingFound(PathBuf),
+    /// A certificate or an account cannot be taken.
+    #[error(transparent)]
+    Acme(#[from] handfast_acme::Error),
+    /// This process cannot act as the user that serves.
+    #[error(transparent)]
+    User(#[from] handfast_process::error::Error),
+    /// Root must not write where another user can replace folders by links.
+    #[error(
+        "{} belongs to the user with the number {owner}\n  hint: run this command as that user, or write process.user",
+        .folder.display()
+    )]
+    OtherOwner {
+        /// The folder of the store.
+        folder: PathBuf,
+        /// The number of its owner.
+        owner: u32,
+    },
+    /// The folder of the private keys cannot be made.
+    #[error("make the folder of private keys {}", .0.display())]
+    NoKeyFolder(PathBuf),
+    /// The folder of the private keys cannot be used.
+    #[error(
+        "open the folder of private keys {}: {source}{place}\n  hint: make it, for the user that starts the proxy alone: \
+         mkdir -m 700, in a folder that no other user can change",
+        .folder.display()
+    )]
+    KeyFolder {
+        /// The folder.
+        folder: PathBuf,
+        /// The line of the configuration that names it.
+        place: String,
+        /// Error of the system, or the part of the path that another user can change.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// The folder of the store cannot be made or written to.
+    #[error(
+        "{source}{place}\n  hint: accounts and certificates are kept there: make the folder, and give it to the user that serves"
+    )]
+    Store {
+        /// The line of the configuration that names it.
+        place: String,
+        /// Error of the store.
+        source: handfast_acme::Error,
+    },
+}
+
 /// The listeners of this process, as the thread that orders sees them.
 struct Listeners {
     events: Sender<AcmeEvent>,
@@ -147,10 +206,10 @@ impl Host for Listeners {
         sets: bool,
         host: String,
         value: String,
-    ) -> Pin<Box<dyn Future<Output = Result<(), String>> + '_>> {
+    ) -> Pin<Box<dyn Future<Output = Result<(), RecordError>> + '_>> {
         Box::pin(async move {
-            let dns = self.dns.as_ref().ok_or("it was not configured when this process started; restart")?;
-            dns.run(sets, host, value).await
+            let dns = self.dns.as_ref().ok_or(DnsCommandError::NotConfigured)?;
+            Ok(dns.run(sets, host, value).await?)
         })
     }
 
@@ -232,14 +291,14 @@ pub fn ordered(config: &Config) -> Option<(Vec<NameStatus>, Vec<String>)> {
 /// `key-folder` is written, private keys are put there as the present user.
 ///
 /// **Errors**: nothing is ordered; the store cannot be written by that user.
-pub fn import(config: &Config, folder: &Path) -> Result<Vec<String>, String> {
-    let settings = settings(config).ok_or("no certificate is ordered by this configuration")?;
+pub fn import(config: &Config, folder: &Path) -> Result<Vec<String>, OrderingError> {
+    let settings = settings(config).ok_or(OrderingError::NothingOrdered)?;
     // As the present user: keys of other programs are mostly root's.
     let (found, accounts) =
         (handfast_acme::find(&settings, folder), handfast_acme::find_accounts(&settings, folder));
     prepare_keys(config)?;
-    let keeper = settings.key_folder.as_deref().map(Keeper::open).transpose();
-    let keeper = keeper.map_err(|error| error.to_string())?;
+    let keeper =
+        settings.key_folder.as_deref().map(Keeper::open).transpose().map_err(OrderingError::Keeper)?;
     let user = ServiceUser::from(&config.process);
     if config.process.user.is_none() {
         is_ours(&settings.folder)?;
@@ -263,10 +322,7 @@ pub fn import(config: &Config, folder: &Path) -> Result<Vec<String>, String> {
     });
     let lines: Vec<_> = certificates.chain(accounts).collect();
     match lines.is_empty() {
-        true => Err(format!(
-            "{}: no certificate there is for a name that is ordered, and no account for an issuer",
-            folder.display()
-        )),
+        true => Err(OrderingError::NothingFound(folder.to_owned())),
         false => Ok(lines),
     }
 }
@@ -278,25 +334,22 @@ struct Import<'a> {
 }
 
 impl Import<'_> {
-    fn certificate(&self, found: &Found) -> Result<bool, String> {
+    fn certificate(&self, found: &Found) -> Result<bool, OrderingError> {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
         let now = i64::try_from(now).unwrap_or(i64::MAX);
-        let failed = |error: handfast_acme::Error| error.to_string();
         match self.keeper {
-            Some(keeper) if !handfast_acme::keep(self.settings, keeper, found, now).map_err(failed)? => {
-                Ok(false)
-            }
+            Some(keeper) if !handfast_acme::keep(self.settings, keeper, found, now)? => Ok(false),
             Some(_) => self.as_user(|| handfast_acme::put_chain(self.settings, found)).map(|()| true),
             None => self.as_user(|| handfast_acme::put(self.settings, found, now)),
         }
     }
 
-    fn account(&self, account: &FoundAccount) -> Result<bool, String> {
+    fn account(&self, account: &FoundAccount) -> Result<bool, OrderingError> {
         if !account.is_needed(self.settings) {
             return Ok(false);
         }
         if let Some(keeper) = self.keeper {
-            account.keep(keeper).map_err(|error| error.to_string())?;
+            account.keep(keeper)?;
         }
         self.as_user(|| account.put(self.settings)).map(|()| true)
     }
@@ -304,21 +357,17 @@ impl Import<'_> {
     fn as_user<T: Send>(
         &self,
         act: impl FnOnce() -> Result<T, handfast_acme::Error> + Send,
-    ) -> Result<T, String> {
-        let acted = self.user.act(|| act().map_err(|error| error.to_string()));
-        acted.map_err(|error| error.to_string()).and_then(|outcome| outcome)
+    ) -> Result<T, OrderingError> {
+        Ok(self.user.act(act)??)
     }
 }
 
 /// Root must not write where another user can replace folders by links, and what it made that user could not read.
-fn is_ours(folder: &Path) -> Result<(), String> {
+fn is_ours(folder: &Path) -> Result<(), OrderingError> {
     let owner = std::fs::symlink_metadata(folder).map(|metadata| metadata.uid());
     let own = rustix::process::geteuid().as_raw();
     match owner {
-        Ok(owner) if owner != own => Err(format!(
-            "{} belongs to the user with the number {owner}\n  hint: run this command as that user, or write process.user",
-            folder.display()
-        )),
+        Ok(owner) if owner != own => Err(OrderingError::OtherOwner { folder: folder.to_owned(), owner }),
         _ => Ok(()),
     }
 }
@@ -326,12 +375,11 @@ fn is_ours(folder: &Path) -> Result<(), String> {
 /// Makes the folder of the private keys, as the present user.
 ///
 /// **Errors**: as [`check_keys`].
-pub(crate) fn prepare_keys(config: &Config) -> Result<(), String> {
+pub(crate) fn prepare_keys(config: &Config) -> Result<(), OrderingError> {
     if let Some(real) = check_keys(config)? {
         // If it cannot be made, it cannot be opened.
         let _ = std::fs::DirBuilder::new().mode(0o700).create(&real);
-        check_keys(config)?
-            .map_or(Ok(()), |real| Err(format!("make the folder of private keys {}", real.display())))?;
+        check_keys(config)?.map_or(Ok(()), |real| Err(OrderingError::NoKeyFolder(real)))?;
     }
     Ok(())
 }
@@ -339,27 +387,24 @@ pub(crate) fn prepare_keys(config: &Config) -> Result<(), String> {
 /// Checks that no other user can enter the folder of the private keys; `Some`: where it is to be made.
 ///
 /// **Errors**: with the hint what to do.
-pub(crate) fn check_keys(config: &Config) -> Result<Option<PathBuf>, String> {
+pub(crate) fn check_keys(config: &Config) -> Result<Option<PathBuf>, OrderingError> {
     let Some(folder) = config.acme.as_ref().and_then(|acme| acme.key_folder.as_ref()) else {
         return Ok(None);
     };
-    let failed = |error: &dyn std::fmt::Display| {
-        format!(
-            "open the folder of private keys {}: {error}{}\n  hint: make it, for the user that starts the proxy alone: mkdir -m 700, in a \
-             folder that no other user can change",
-            folder.display(),
-            config.places.suffix(folder)
-        )
+    let failed = |source| {
+        let place = config.places.suffix(folder);
+        OrderingError::KeyFolder { folder: folder.clone(), place, source }
     };
-    let real = trusted_path::resolve(folder).map_err(|error| failed(&error))?;
+    let real = trusted_path::resolve(folder).map_err(|error| failed(error.into()))?;
     match Keeper::open(&real) {
         Ok(_) => Ok(None),
         Err(error) if error.kind() == ErrorKind::NotFound => {
             let parent = trusted_path::folder_of(&real);
-            rustix::fs::access(parent, Access::WRITE_OK | Access::EXEC_OK).map_err(|error| failed(&error))?;
+            rustix::fs::access(parent, Access::WRITE_OK | Access::EXEC_OK)
+                .map_err(|error| failed(error.into()))?;
             Ok(Some(real))
         }
-        Err(error) => Err(failed(&error)),
+        Err(error) => Err(failed(error.into())),
     }
 }
 
@@ -370,19 +415,16 @@ pub(crate) fn check_keys(config: &Config) -> Result<Option<PathBuf>, String> {
 pub fn hold_keys(channels: usize, configuration: Option<PathBuf>) -> io::Result<()> {
     handfast_process::key_process::hold(channels, configuration, |folder| {
         let keeper = Keeper::open(folder)?;
-        Ok(Box::new(move |request: &[u8]| keeper.answer(request)))
+        Ok(Box::new(move |request: &[u8]| Ok(keeper.answer(request)?)))
     })
 }
 
 /// Makes the folder of the store, and checks that it can be written: before the sandbox, as the user that serves.
 ///
 /// **Errors**: with the hint what to do.
-pub(crate) fn prepare(config: &Config) -> Result<(), String> {
+pub(crate) fn prepare(config: &Config) -> Result<(), OrderingError> {
     let Some(acme) = &config.acme else { return Ok(()) };
-    Store::new(&acme.folder).prepare().map_err(|error| {
-        format!(
-            "{error}{}\n  hint: accounts and certificates are kept there: make the folder, and give it to the user that serves",
-            config.places.suffix(&acme.folder)
-        )
-    })
+    Store::new(&acme.folder)
+        .prepare()
+        .map_err(|source| OrderingError::Store { place: config.places.suffix(&acme.folder), source })
 }

@@ -12,10 +12,11 @@ use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 use crate::state::State;
+use handfast_acme::RequestError;
 use handfast_admin::AdminSocket;
 use handfast_admin::{
-    BackendOutcome, BackendRefusal, CacheAct, Control, NotReady, OpenOutcome, OrderOutcome, Overview,
-    ReloadOutcome, ReloadRefusal, RequiredToken, ServiceOverview, StillServing,
+    BackendOutcome, BackendRefusal, CacheAct, Control, NotReady, OpenOutcome, OrderOutcome, OrderRefusal,
+    Overview, ReloadOutcome, ReloadRefusal, RequiredToken, ServiceOverview, StillServing,
 };
 use handfast_config::model::{ClientCertificates, Clients, Service, name_fits};
 use handfast_net::file_id::FileId;
@@ -44,13 +45,13 @@ pub(crate) enum Request {
     Ordered {
         name: String,
         revokes: bool,
-        reply: Reply<String>,
+        reply: Reply<RequestError>,
     },
     /// To list or purge objects of caches.
     Cache {
         service: Option<String>,
         act: CacheAct,
-        reply: Reply<String>,
+        reply: Reply<OrderRefusal>,
     },
     /// To describe what is open: the number of answers that will come, and where.
     Open(oneshot::Sender<(usize, Receiver<OpenSnapshot>)>),
@@ -283,13 +284,17 @@ impl Control for AdminState {
     }
 
     fn order(&self, name: String, revokes: bool) -> OrderOutcome {
-        let busy = "the program is ending, or busy with earlier requests".to_owned();
-        self.send_request(|reply| Request::Ordered { name, revokes, reply }, busy)
+        let answer = self.send_request(|reply| Request::Ordered { name, revokes, reply }, RequestError::Busy);
+        Box::pin(async move {
+            answer.await.map_err(|error| match error {
+                RequestError::Busy => OrderRefusal::Busy,
+                refused => OrderRefusal::Refused(refused.into()),
+            })
+        })
     }
 
     fn cache(&self, service: Option<String>, act: CacheAct) -> OrderOutcome {
-        let busy = "the program is ending, or busy with earlier requests".to_owned();
-        self.send_request(|reply| Request::Cache { service, act, reply }, busy)
+        self.send_request(|reply| Request::Cache { service, act, reply }, OrderRefusal::Busy)
     }
 
     fn reopen(&self) {

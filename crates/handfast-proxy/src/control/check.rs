@@ -16,6 +16,7 @@ use rustix::fs::{Access, access};
 
 use crate::backends::{checks, names};
 use crate::cache;
+use crate::control::error::Error;
 use crate::control::start::threads;
 use crate::control::{acme, fleet};
 use crate::state::{self, Built, CarriedOver, Report};
@@ -147,10 +148,9 @@ fn limits(config: &Config, found: &mut Report) {
 }
 
 /// Shares of the open files that this process may have.
-fn descriptors(config: &Config) -> Result<Descriptors, String> {
-    let limit = raise_file_limit().map_err(|error| format!("raise the limit on open files: {error}"))?;
-    Descriptors::share_out(config, limit, checks::MAX_CONCURRENT_CHECKS, threads(config))
-        .map_err(|error| error.to_string())
+fn descriptors(config: &Config) -> Result<Descriptors, Error> {
+    let limit = raise_file_limit().map_err(Error::system("raise the limit on open files"))?;
+    Ok(Descriptors::share_out(config, limit, checks::MAX_CONCURRENT_CHECKS, threads(config))?)
 }
 
 /// The sentence about that; none where it is an error, which is reported as such.

@@ -17,6 +17,23 @@ const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// Calls that may wait: one order runs at a time, and has one record.
 const MAX_WAITING_CALLS: usize = 4;
 
+/// Reason why a record is not set.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum DnsCommandError {
+    #[error("it was not configured when this process started; restart")]
+    NotConfigured,
+    #[error("earlier calls of it have not ended")]
+    Busy,
+    #[error("its thread has ended")]
+    NoThread,
+    #[error("it ended with {0}")]
+    Failed(ExitStatus),
+    #[error("it did not end within {} s, and was killed", TIMEOUT.as_secs())]
+    TimedOut,
+    #[error("it cannot be run: {0}")]
+    Run(#[from] io::Error),
+}
+
 /// The thread that starts the program.
 #[derive(Clone, Debug)]
 pub(crate) struct DnsCommand(SyncSender<Call>);
@@ -24,7 +41,7 @@ pub(crate) struct DnsCommand(SyncSender<Call>);
 #[derive(Debug)]
 struct Call {
     arguments: [String; 3],
-    reply: oneshot::Sender<Result<(), String>>,
+    reply: oneshot::Sender<Result<(), DnsCommandError>>,
 }
 
 impl DnsCommand {
@@ -42,24 +59,23 @@ impl DnsCommand {
     }
 
     /// Runs the program with `set` or `remove`, the name of the record, and its text. **Errors**: why it failed.
-    pub(crate) async fn run(&self, sets: bool, host: String, value: String) -> Result<(), String> {
+    pub(crate) async fn run(&self, sets: bool, host: String, value: String) -> Result<(), DnsCommandError> {
         let (reply, answer) = oneshot::channel();
         let verb = if sets { "set" } else { "remove" };
         let call = Call { arguments: [verb.to_owned(), host, value], reply };
-        self.0.try_send(call).map_err(|_| "earlier calls of it have not ended".to_owned())?;
-        answer.await.unwrap_or_else(|_| Err("its thread has ended".to_owned()))
+        self.0.try_send(call).map_err(|_| DnsCommandError::Busy)?;
+        answer.await.unwrap_or(Err(DnsCommandError::NoThread))
     }
 }
 
-fn run(program: &Path, arguments: &[String]) -> Result<(), String> {
+fn run(program: &Path, arguments: &[String]) -> Result<(), DnsCommandError> {
     let mut command = Command::new(program);
     // Its standard error goes to our log.
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null());
-    match wait(command) {
-        Ok(Some(status)) if status.success() => Ok(()),
-        Ok(Some(status)) => Err(format!("it ended with {status}")),
-        Ok(None) => Err(format!("it did not end within {} s, and was killed", TIMEOUT.as_secs())),
-        Err(error) => Err(format!("it cannot be run: {error}")),
+    match wait(command)? {
+        Some(status) if status.success() => Ok(()),
+        Some(status) => Err(DnsCommandError::Failed(status)),
+        None => Err(DnsCommandError::TimedOut),
     }
 }
 
@@ -87,10 +103,10 @@ mod tests {
     #[test]
     fn its_exit_code_decides() {
         let arguments = ["set".to_owned(), "_acme-challenge.a.example".to_owned(), "x".to_owned()];
-        assert_eq!(run(Path::new("true"), &arguments), Ok(()));
-        let failed = run(Path::new("false"), &arguments).expect_err("it fails");
+        run(Path::new("true"), &arguments).expect("it succeeds");
+        let failed = run(Path::new("false"), &arguments).expect_err("it fails").to_string();
         assert!(failed.contains("exit status: 1"), "{failed}");
-        let missing = run(Path::new("/does/not/exist"), &arguments).expect_err("it is not there");
+        let missing = run(Path::new("/does/not/exist"), &arguments).expect_err("it is not there").to_string();
         assert!(missing.contains("cannot be run"), "{missing}");
     }
 }

@@ -3,11 +3,20 @@
 //! Its text is *act, object, what happened*, with its cure as a `hint:` line where there is one. The end of a connection is a cause in
 //! `record.rs`.
 
-use std::fmt;
 use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
 
 use handfast_config::ReadError;
+use handfast_config::model::{Address, Target};
+use handfast_net::listen::Unfit;
 use handfast_process::error::Error as ProcessError;
+use handfast_tls::session::Failure;
+use tokio::task::JoinError;
+
+use super::fleet::FleetSecretError;
+use super::upgrade::protocol::{PROTOCOL_VERSION, describe};
+use crate::state::ThrowawayError;
 
 /// Outcome of the program; the exit codes of every command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,53 +29,93 @@ pub enum Outcome {
     WrongUse,
 }
 
-/// A failure in words, and how the program ends that cannot start because of it.
-#[derive(Debug)]
-pub(crate) struct Error {
-    text: String,
-    outcome: Outcome,
+/// A failure of the control thread.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Error {
+    /// The configuration cannot be read, or is wrong.
+    #[error(transparent)]
+    Configuration(#[from] ReadError),
+    /// The configuration is right in itself, and its files cannot be served: all problems.
+    #[error("{}", .0.join("\nerror: "))]
+    NotServable(Vec<String>),
+    /// Addresses, the user or limits of the process.
+    #[error(transparent)]
+    Process(#[from] ProcessError),
+    /// An error of the system, which needs no object but that of `act` to be understood.
+    #[error("{act}: {source}")]
+    System { act: String, source: io::Error },
+    #[error(transparent)]
+    Throwaway(#[from] ThrowawayError),
+    /// A worker cannot install a state.
+    #[error(transparent)]
+    Install(Failure),
+    #[error("a worker thread has ended")]
+    WorkerEnded,
+    #[error("a worker thread did not answer within {0:?}")]
+    WorkerSilent(Duration),
+    #[error("{worker} takes no orders: {waiting} wait there, and it does not look at them")]
+    MailboxFull { worker: String, waiting: usize },
+    #[error(
+        "listen on {address} (admin): {source}\n  hint: what listens there is no Handfast, or was too busy to answer (`ss -ltnp` names it); \
+         choose another address with [admin] listen, or \"off\""
+    )]
+    AdminTaken { address: Address, source: io::Error },
+    /// The fleet's secret cannot be used after a reload.
+    #[error(transparent)]
+    FleetSecret(#[from] FleetSecretError),
+    #[error(
+        "service {service}: the {target} is new, and only a start can add programs\n  hint: restart, or `handfast upgrade`"
+    )]
+    NewProgram { service: String, target: Target },
+    /// The thread that reads for a reload has panicked.
+    #[error("reading failed: it panicked; see the log")]
+    ReadingPanicked,
+    /// The task of a reload did not end.
+    #[error("reading failed: {0}")]
+    Reading(#[from] JoinError),
+    #[error("take over from the process at {}: {source}", .path.display())]
+    TakeOver { path: PathBuf, source: TakeOverError },
 }
 
-impl From<ReadError> for Error {
-    fn from(error: ReadError) -> Self {
-        Self { text: error.problems, outcome: Outcome::WrongUse }
-    }
-}
-
-impl From<ProcessError> for Error {
-    fn from(error: ProcessError) -> Self {
-        let outcome = if error.is_configuration() { Outcome::WrongUse } else { Outcome::Failed };
-        Self { text: error.to_string(), outcome }
-    }
+/// Reason why a process does not take over from another one.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum TakeOverError {
+    /// The connection failed, or the other process did not answer.
+    #[error("{}", describe(.0))]
+    Connection(#[source] io::Error),
+    #[error("it speaks protocol {theirs}, expected {PROTOCOL_VERSION}")]
+    OtherProtocol { theirs: u32 },
+    /// The reason of the other process.
+    #[error("{why}")]
+    Refused { why: String },
+    #[error("it answered something else than was asked")]
+    OutOfOrder,
+    #[error("it handed over a socket that is {0}")]
+    UnfitSocket(#[source] Unfit),
+    #[error("it handed over a socket that listens on {bound} as another one")]
+    OtherSocket { bound: Address },
 }
 
 impl Error {
-    pub(crate) fn failed(text: impl Into<String>) -> Self {
-        Self { text: text.into(), outcome: Outcome::Failed }
-    }
-
     /// The configuration is right in itself, and its files cannot be served.
-    pub(crate) fn not_servable(problems: &[String]) -> Self {
-        Self { text: problems.join("\nerror: "), outcome: Outcome::WrongUse }
+    pub(crate) fn not_servable(problems: &[impl ToString]) -> Self {
+        Self::NotServable(problems.iter().map(ToString::to_string).collect())
     }
 
     /// An error of the system, which needs no object but that of `act` to be understood.
-    pub(crate) fn system(act: &str) -> impl FnOnce(io::Error) -> Self {
-        move |source| Self::failed(format!("{act}: {source}"))
+    pub(crate) fn system(act: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
+        let act = act.into();
+        move |source| Self::System { act, source }
     }
 
     pub(crate) fn outcome(&self) -> Outcome {
-        self.outcome
+        match self {
+            Self::Configuration(_) | Self::NotServable(_) => Outcome::WrongUse,
+            Self::Process(error) if error.is_configuration() => Outcome::WrongUse,
+            _ => Outcome::Failed,
+        }
     }
 }
-
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)
-    }
-}
-
-impl std::error::Error for Error {}
 
 #[cfg(test)]
 mod tests {

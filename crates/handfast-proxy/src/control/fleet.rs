@@ -5,7 +5,8 @@
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
-use std::path::Path;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
 use handfast_acme::{Answers, OrderEnd};
@@ -327,18 +328,27 @@ pub(crate) fn tag(config: &Config, user: &ServiceUser) -> Option<Tag> {
     Some(secret.ok()?.tag(&joined.name))
 }
 
-/// Describes a problem with the file of the secret. `None`: there is no fleet, or no problem.
-pub(crate) fn secret_problem(config: &Config) -> Option<String> {
-    let joined = config.fleet.as_ref()?;
-    let error = Secret::read(&joined.secret).err()?;
-    let place = config.places.suffix(&joined.secret);
-    Some(format!(
-        "{}{place}\n  hint: `handfast fleet setup --host NAME DIR` writes one, which every machine needs",
-        unreadable(&joined.secret, &error)
-    ))
+/// Reason why the fleet's secret cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "{}{place}\n  hint: `handfast fleet setup --host NAME DIR` writes one, which every machine needs",
+    unreadable(.file, .source)
+)]
+pub(crate) struct FleetSecretError {
+    file: PathBuf,
+    place: String,
+    source: io::Error,
 }
 
-fn unreadable(file: &Path, error: &std::io::Error) -> String {
+/// Looks for a problem with the file of the secret. `None`: there is no fleet, or no problem.
+pub(crate) fn secret_problem(config: &Config) -> Option<FleetSecretError> {
+    let joined = config.fleet.as_ref()?;
+    let source = Secret::read(&joined.secret).err()?;
+    let place = config.places.suffix(&joined.secret);
+    Some(FleetSecretError { file: joined.secret.clone(), place, source })
+}
+
+fn unreadable(file: &Path, error: &io::Error) -> String {
     format!("read the fleet's secret {}: {error}", file.display())
 }
 

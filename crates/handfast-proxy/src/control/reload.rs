@@ -124,7 +124,7 @@ pub(crate) fn reload(present: &Present, scope: Scope) -> Result<Reloaded, Refuse
     let Built { state, report, files, .. } =
         read(present, &config).map_err(|error| refused(error, present.sandbox.out_of_reach(&config, [])))?;
     if let Some(problem) = fleet::secret_problem(&config) {
-        return Err(refused(Error::failed(problem), None));
+        return Err(refused(problem.into(), None));
     }
     if let Some(error) = new_program(&config, &before.own_targets) {
         return Err(refused(error, None));
@@ -166,12 +166,10 @@ fn new_program(config: &Config, own: &OwnTargets) -> Option<Error> {
     let is_new = |target: &Target| target.is_program() && !own.contains_key(target);
     config.services.iter().find_map(|service| {
         let sets = service.backend_sets();
-        let target = sets.iter().flat_map(|set| set.backends.iter()).find(|backend| is_new(&backend.target))?;
+        let target =
+            sets.iter().flat_map(|set| set.backends.iter()).find(|backend| is_new(&backend.target))?;
         let Backend { target, .. } = target;
-        Some(Error::failed(format!(
-            "service {}: the {target} is new, and only a start can add programs\n  hint: restart, or `handfast upgrade`",
-            service.name
-        )))
+        Some(Error::NewProgram { service: service.name.clone(), target: target.clone() })
     })
 }
 
@@ -199,7 +197,7 @@ pub(crate) fn reload_if_changed(present: &Present, unusable: &Unusable) -> Resul
 fn read(present: &Present, config: &Config) -> Result<Built, Error> {
     let before = &present.state;
     let mut carried = present.carried.lock();
-    state::make_throwaway(config, &mut carried, SystemTime::now()).map_err(Error::failed)?;
+    state::make_throwaway(config, &mut carried, SystemTime::now())?;
     let mut tries = 0;
     loop {
         let now = SystemTime::now();
@@ -330,7 +328,7 @@ impl Reloads {
         self.running = Some(tokio::task::spawn_blocking(move || {
             // A thread that ends gives back what it kept of freed memory for itself; those of the pool stay.
             std::thread::scope(|thread| thread.spawn(work).join())
-                .unwrap_or_else(|_| Err(Error::failed("reading failed: it panicked; see the log").into()))
+                .unwrap_or_else(|_| Err(Error::ReadingPanicked.into()))
         }));
     }
 
@@ -341,8 +339,7 @@ impl Reloads {
     /// Waits until one has come to an end; forever without any request. **Cancel**: loses nothing.
     pub(crate) async fn done(&mut self) -> Outcome {
         let Some(task) = &mut self.running else { return std::future::pending().await };
-        let outcome =
-            task.await.unwrap_or_else(|error| Err(Error::failed(format!("reading failed: {error}")).into()));
+        let outcome = task.await.unwrap_or_else(|error| Err(Error::Reading(error).into()));
         self.running = None;
         match outcome {
             Ok(None) => None,

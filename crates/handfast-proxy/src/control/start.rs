@@ -148,7 +148,7 @@ impl Prepared {
         let threads = threads(&config);
         let descriptors = Descriptors::share_out(&config, limit, checks::MAX_CONCURRENT_CHECKS, threads)?;
         descriptors.reserve();
-        acme::prepare_keys(&config).map_err(|problem| Error::not_servable(&[problem]))?;
+        acme::prepare_keys(&config).map_err(|error| Error::not_servable(&[error]))?;
         let needs = certificate_needs(&config);
         let private_keys =
             KeyProcess::start(&config.process, threads, &needs, source.file().map(PathBuf::as_path))
@@ -168,7 +168,7 @@ impl Prepared {
         }
         carried.own_targets = Arc::new(own_targets);
         let clients = GivenClients::of(&config).map_err(Error::system("take standard input"))?;
-        state::make_throwaway(&config, &mut carried, SystemTime::now()).map_err(Error::failed)?;
+        state::make_throwaway(&config, &mut carried, SystemTime::now())?;
         let now = SystemTime::now();
         let state = first_state(config, &mut carried, now)?;
         as_the_user_could(&state, now)?;
@@ -223,8 +223,8 @@ impl Prepared {
         let plan = listeners.snapshot().plan(config, self.threads)?;
         user.take_over(&own_files(config))?;
         // As the user that serves: no folder can be made in the sandbox.
-        acme::prepare(config).map_err(|problem| Error::not_servable(&[problem]))?;
-        cache::prepare(config).map_err(|problems| Error::not_servable(&problems))?;
+        acme::prepare(config).map_err(|error| Error::not_servable(&[error]))?;
+        cache::prepare(config).map_err(|errors| Error::not_servable(&errors))?;
         // The same user reads it again when a reload names another one.
         if let Some(problem) = fleet::secret_problem(config) {
             return Err(Error::not_servable(&[problem]));
@@ -406,7 +406,7 @@ fn open_log(config: &Config) -> Result<AccessLogHandle, Error> {
             }
             _ => String::new(),
         };
-        Error::failed(format!("open the access log{object}: {source}"))
+        Error::System { act: format!("open the access log{object}"), source }
     })
 }
 

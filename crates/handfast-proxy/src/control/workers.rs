@@ -197,15 +197,11 @@ impl Workers {
         while left > 0 {
             match timeout(INSTALL_TIMEOUT, self.events.recv()).await {
                 Ok(Some(Event::Installed(Ok(())))) => left -= 1,
-                Ok(Some(Event::Installed(Err(failure)))) => return Err(Error::failed(failure.to_string())),
+                Ok(Some(Event::Installed(Err(failure)))) => return Err(Error::Install(failure)),
                 Ok(Some(Event::Failed(error))) => return Err(error),
                 Ok(Some(Event::Drained | Event::Ended(_))) => {}
-                Ok(None) => return Err(Error::failed("a worker thread has ended")),
-                Err(_) => {
-                    return Err(Error::failed(format!(
-                        "a worker thread did not answer within {INSTALL_TIMEOUT:?}"
-                    )));
-                }
+                Ok(None) => return Err(Error::WorkerEnded),
+                Err(_) => return Err(Error::WorkerSilent(INSTALL_TIMEOUT)),
             }
         }
         Ok(())
@@ -258,12 +254,9 @@ impl Handle {
     /// **Errors**: the worker's mailbox is full, because it did not read its orders. This order is not carried out there.
     fn order(&self, order: Order) -> Result<(), Error> {
         let news = order.news();
-        self.orders.send_instead(order, |waiting| news.is_some() && waiting.news() == news).map_err(|_| {
-            let name = self.name();
-            Error::failed(format!(
-                "{name} takes no orders: {WAITING_ORDERS_LIMIT} wait there, and it does not look at them"
-            ))
-        })
+        self.orders
+            .send_instead(order, |waiting| news.is_some() && waiting.news() == news)
+            .map_err(|_| Error::MailboxFull { worker: self.name(), waiting: WAITING_ORDERS_LIMIT })
     }
 
     /// The same for orders whose failure has no caller: a refused one is logged.
@@ -296,7 +289,7 @@ impl Worker {
             let events = self.events.clone();
             if let Err(source) = self.run(&name) {
                 // The receiver is gone only when the program has ended.
-                let _ = events.try_send(Event::Failed(Error::system(&name)(source)));
+                let _ = events.try_send(Event::Failed(Error::system(name.as_str())(source)));
             }
         })
     }
@@ -380,7 +373,7 @@ impl OrderTask {
                 }
                 Err(source) => {
                     let name = format!("worker-{}: mailbox", self.number);
-                    self.send_event(Event::Failed(Error::system(&name)(source)));
+                    self.send_event(Event::Failed(Error::system(name.as_str())(source)));
                     return engine::stop();
                 }
             }

@@ -134,8 +134,7 @@ impl BuildContext<'_, '_> {
         self.folders.extend(file.parent().map(Path::to_path_buf));
         let place = self.places.suffix(file);
         let shown = file.display();
-        match self.user.act_on(file, || AdminToken::read(file)).unwrap_or_else(|error| Err(error.to_string()))
-        {
+        match self.user.act_on(file, || AdminToken::read(file)).unwrap_or_else(|error| Err(error.into())) {
             Ok(token) => {
                 if token.is_readable_by_others {
                     self.report.warn(format!(

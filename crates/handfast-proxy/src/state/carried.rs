@@ -81,6 +81,15 @@ impl SharedCarriedOver {
     }
 }
 
+/// Reason why there is no throwaway certificate.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ThrowawayError {
+    #[error(transparent)]
+    Make(#[from] handfast_tls::Error),
+    #[error("write the throwaway CA to {}: {source}", .file.display())]
+    Write { file: PathBuf, source: io::Error },
+}
+
 /// Makes the throwaway certificate if `config` asks for one and there is none yet, and writes its CA. A reload finds one, and could not write
 /// from within the sandbox.
 ///
@@ -89,7 +98,7 @@ pub(crate) fn make_throwaway(
     config: &Config,
     carried: &mut CarriedOver,
     now: SystemTime,
-) -> Result<(), String> {
+) -> Result<(), ThrowawayError> {
     if carried.throwaway.is_some() {
         return Ok(());
     }
@@ -98,12 +107,12 @@ pub(crate) fn make_throwaway(
         let CertificateEntry::Throwaway { ca_file } = source else { continue };
         let throwaway = match carried.throwaway.take() {
             Some(made) => made,
-            None => Arc::new(throwaway::make(None, now).map_err(|error| error.to_string())?),
+            None => Arc::new(throwaway::make(None, now)?),
         };
         let write = || write_aside(ca_file, &throwaway.ca_pem);
         ServiceUser::from(&config.process)
             .try_on(ca_file, write)
-            .map_err(|error| format!("write the throwaway CA to {}: {error}", ca_file.display()))?;
+            .map_err(|source| ThrowawayError::Write { file: ca_file.clone(), source })?;
         carried.throwaway = Some(throwaway);
     }
     Ok(())

@@ -24,7 +24,7 @@ use super::{Authorities, RouteState, ServiceState, State, report, seconds};
 use crate::admission::Admission;
 use crate::admission::gate::{Gate, Gates};
 use crate::admission::permits::{AddressLimit, Pool};
-use crate::admission::sticky;
+use crate::admission::sticky::{self, CookieKeyError};
 use crate::admission::users::{self, Users};
 use crate::backends::group::RotationCounters;
 use crate::backends::standing::Standings;
@@ -416,13 +416,13 @@ impl ServiceBuilder<'_, '_, '_> {
     fn sticky_key(&mut self, file: Option<&Path>) -> Option<HashKey> {
         let made = match (file, &self.context.carried.sticky_key) {
             (None, Some(known)) => return Some(known.clone()),
-            (None, None) => HashKey::random().map_err(|error| error.to_string()),
+            (None, None) => HashKey::random().map_err(CookieKeyError::Random),
             (Some(file), _) => {
                 self.context.took(Vec::new(), vec![(file.to_path_buf(), FileStamp::of(file))], Vec::new());
                 let read = self.context.user.act_on(file, || sticky::key(file));
                 let place = self.context.places.suffix(file);
-                let read = read.unwrap_or_else(|error| Err(error.to_string()));
-                read.map_err(|what| format!("secret of cookies in {}{place}: {what}", file.display()))
+                let read = read.unwrap_or_else(|error| Err(error.into()));
+                read.map_err(|source| CookieKeyError::File { file: file.to_owned(), place, source })
             }
         };
         match made {
@@ -451,22 +451,20 @@ impl ServiceBuilder<'_, '_, '_> {
             [folder_of(file).to_path_buf()].into(),
         );
         let read = self.context.user.act_on(file, || users::read(file));
-        match (read.unwrap_or_else(|error| Err(error.to_string())), known) {
+        match (read.unwrap_or_else(|error| Err(error.into())), known) {
             (Ok(users), Some(known)) if known.is_same(&users) => Some(Arc::clone(known)),
             (Ok(users), _) => Some(Arc::new(users)),
-            (Err(what), None) => {
+            (Err(error), None) => {
                 let place = self.context.places.suffix(file);
                 let name = &self.model.name;
+                let hint = error.hint().map(|hint| format!("\n  hint: {hint}")).unwrap_or_default();
                 self.context
                     .report
-                    .error(format!("service {name}: users of {}{place}: {what}", file.display()));
+                    .error(format!("service {name}: users of {}{place}: {error}{hint}", file.display()));
                 None
             }
-            (Err(what), Some(known)) => {
-                let (message, hint) = match what.split_once("\n  hint: ") {
-                    Some((what, hint)) => (what.to_owned(), Some(hint.to_owned())),
-                    None => (what, None),
-                };
+            (Err(error), Some(known)) => {
+                let (message, hint) = (error.to_string(), error.hint().map(str::to_owned));
                 let (severity, reason) = (Severity::Error, Reason::Unreadable);
                 let finding = Finding { severity, reason, file: file.to_path_buf(), message, hint };
                 self.leave_out(vec![finding], "the users of its old version are let in");

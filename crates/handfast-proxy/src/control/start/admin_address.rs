@@ -57,10 +57,7 @@ impl AdminAddress {
                 return Ok(Self::Taken(address.clone(), neighbour));
             }
             if Instant::now() >= until {
-                return Err(Error::failed(format!(
-                    "listen on {address} (admin): {source}\n  hint: what listens there is no Handfast, or was too busy to answer (`ss -ltnp` \
-                     names it); choose another address with [admin] listen, or \"off\""
-                )));
+                return Err(Error::AdminTaken { address: address.clone(), source });
             }
             std::thread::sleep(BIND_RETRY_INTERVALS.0);
         }

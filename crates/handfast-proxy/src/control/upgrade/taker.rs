@@ -14,7 +14,7 @@ use super::protocol::{
     UpgradeRequest, describe, receive, send, set_timeout,
 };
 use crate::backends::standing::Standing;
-use crate::control::error::Error;
+use crate::control::error::{Error, TakeOverError};
 use crate::state::{GivenKeys, State};
 use handfast_config::model::Address;
 use handfast_fleet::Tag;
@@ -41,8 +41,8 @@ pub(crate) struct GiverConnection {
 }
 
 impl GiverConnection {
-    fn failed(&self, why: impl Into<String>) -> Error {
-        take_over_failed(&self.path, &why.into())
+    fn failed(&self, source: TakeOverError) -> Error {
+        Error::TakeOver { path: self.path.clone(), source }
     }
 
     /// Sends the reason why this process cannot serve to the one that requested the upgrade.
@@ -57,7 +57,7 @@ impl Taking {
     ///
     /// **Errors**: no process there, a refusal, an incomplete answer. **Cost**: waits for the answer.
     pub(crate) fn begin(path: &Path) -> Result<Self, Error> {
-        let failed = |why: String| take_over_failed(path, &why);
+        let failed = |source| Error::TakeOver { path: path.to_owned(), source };
         let talk = || -> io::Result<(UnixStream, UpgradeReply)> {
             let stream = UnixStream::connect(path)?;
             set_timeout(&stream, MESSAGE_TIMEOUT)?;
@@ -65,22 +65,19 @@ impl Taking {
             let answer = receive(&stream)?;
             Ok((stream, answer))
         };
-        let (stream, answer) = talk().map_err(|error| failed(describe(&error)))?;
+        let (stream, answer) = talk().map_err(|error| failed(TakeOverError::Connection(error)))?;
         let offer = match answer {
             UpgradeReply::Offer(offer) if offer.protocol == PROTOCOL_VERSION => offer,
             UpgradeReply::Offer(offer) => {
-                return Err(failed(format!(
-                    "it speaks protocol {}, expected {PROTOCOL_VERSION}",
-                    offer.protocol
-                )));
+                return Err(failed(TakeOverError::OtherProtocol { theirs: offer.protocol }));
             }
-            UpgradeReply::Refused { why } => return Err(failed(why)),
+            UpgradeReply::Refused { why } => return Err(failed(TakeOverError::Refused { why })),
             UpgradeReply::Go | UpgradeReply::Done { .. } | UpgradeReply::Launch {} => {
-                return Err(failed("it answered something else than was asked".into()));
+                return Err(failed(TakeOverError::OutOfOrder));
             }
         };
         let descriptors = receive_descriptors(&stream, offer.sockets.len());
-        let descriptors = descriptors.map_err(|error| failed(describe(&error)))?;
+        let descriptors = descriptors.map_err(|error| failed(TakeOverError::Connection(error)))?;
         let connection = GiverConnection { stream, path: path.to_path_buf() };
         Self::of(connection, *offer, descriptors)
     }
@@ -94,12 +91,11 @@ impl Taking {
                 continue;
             }
             let socket = GivenSocket::new(descriptor)
-                .map_err(|unfit| connection.failed(format!("it handed over a socket that is {unfit}")))?;
+                .map_err(|unfit| connection.failed(TakeOverError::UnfitSocket(unfit)))?;
             let written = offered.written.map(Address::from);
             if written.as_ref().is_some_and(|written| !is_bound_to(written, socket.address())) {
-                let bound = socket.address();
-                return Err(connection
-                    .failed(format!("it handed over a socket that listens on {bound} as another one")));
+                let bound = socket.address().clone();
+                return Err(connection.failed(TakeOverError::OtherSocket { bound }));
             }
             let origin = if offered.inherited { Origin::Inherited } else { Origin::HandedOver };
             let name = offered.name.filter(|_| offered.role == Role::Service || offered.inherited);
@@ -171,18 +167,14 @@ impl Taking {
                 }
                 Ok(())
             }
-            Ok(UpgradeReply::Refused { why }) => Err(connection.failed(why)),
-            Ok(_) => Err(connection.failed("it answered something else than was asked")),
+            Ok(UpgradeReply::Refused { why }) => Err(connection.failed(TakeOverError::Refused { why })),
+            Ok(_) => Err(connection.failed(TakeOverError::OutOfOrder)),
             Err(error) => {
                 tracing::warn!("process {process} did not say that it drains: {}", describe(&error));
                 Ok(())
             }
         }
     }
-}
-
-fn take_over_failed(path: &Path, why: &str) -> Error {
-    Error::failed(format!("take over from the process at {}: {why}", path.display()))
 }
 
 /// Returns true if a socket can be the one of an address as it is written: port 0 is the kernel's choice, and a unix socket may have been
