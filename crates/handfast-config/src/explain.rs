@@ -31,7 +31,7 @@ use phrases::{
     backend, backend_tls, backends, certificate_fact, client_certificates, clients_at, list, place, policy,
     prefixes, protocols, target,
 };
-pub use target::{ExplainRequest, ExplainTarget};
+pub use target::{ExplainRequest, ExplainTarget, ExplainTargetError};
 
 /// Describes in sentences what a configuration does; `facts` adds the contents of the certificates' files.
 pub fn explain(config: &Config, facts: &[CertificateFact]) -> String {

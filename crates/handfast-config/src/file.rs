@@ -82,7 +82,7 @@ pub(crate) fn load_bytes(path: &Path, bytes: io::Result<Vec<u8>>) -> Loaded {
         Ok(text) => load_text(path, text),
         Err(reason) => {
             let name = path.display().to_string();
-            let problem = Problem::error(Place::File { file: name }, reason);
+            let problem = Problem::error(Place::File { file: name }, reason.to_string());
             Loaded { text: String::new(), parsed: Err(vec![problem]) }
         }
     }
@@ -96,11 +96,19 @@ pub fn load_text(path: &Path, text: String) -> Loaded {
     Loaded { parsed, text }
 }
 
-fn text_of(bytes: io::Result<Vec<u8>>) -> Result<String, String> {
-    let bytes = bytes.map_err(|error| format!("cannot read the file: {error}"))?;
-    String::from_utf8(bytes).map_err(|error| {
+/// Reason why a file has no text.
+#[derive(Debug, thiserror::Error)]
+enum TextError {
+    #[error("cannot read the file: {0}")]
+    Read(#[from] io::Error),
+    #[error("line {line} is not UTF-8 text")]
+    NotUtf8 { line: usize },
+}
+
+fn text_of(bytes: io::Result<Vec<u8>>) -> Result<String, TextError> {
+    String::from_utf8(bytes?).map_err(|error| {
         let good = &error.as_bytes()[..error.utf8_error().valid_up_to()];
-        format!("line {} is not UTF-8 text", good.iter().filter(|byte| **byte == b'\n').count() + 1)
+        TextError::NotUtf8 { line: good.iter().filter(|byte| **byte == b'\n').count() + 1 }
     })
 }
 

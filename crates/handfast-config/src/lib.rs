@@ -48,7 +48,9 @@ mod demand;
 pub mod source;
 
 pub use demand::{GroupDemand, ResourceDemand};
-pub use explain::{CertificateFact, ExplainRequest, ExplainTarget, explain, explain_host};
+pub use explain::{
+    CertificateFact, ExplainRequest, ExplainTarget, ExplainTargetError, explain, explain_host,
+};
 pub use file::{Loaded, Parsed, load, load_text, parse};
 pub use flags::{FlagInput, from_flags};
 pub use path_readings::{TooManyReadings, path_readings};

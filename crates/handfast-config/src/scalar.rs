@@ -95,7 +95,7 @@ pub(crate) fn target(text: &str, folder: &Path) -> Result<Target, Fault> {
     let Some((name, port)) = text.rsplit_once(':').filter(|_| !text.contains("://")) else {
         return Err(not_one(address_hint(text, "8080")));
     };
-    host_name(name).map_err(|reason| not_one(address_hint(text, "8080").or(Some(reason))))?;
+    host_name(name).map_err(|reason| not_one(address_hint(text, "8080").or(Some(reason.to_string()))))?;
     let port = port_number(port, 1).map_err(wrong)?;
     Ok(Target::Name(name.to_lowercase(), port))
 }
@@ -163,35 +163,53 @@ fn address_hint(text: &str, port: &str) -> Option<String> {
         .then(|| "listen on an address of this machine, or on `*` for all of them".to_owned())
 }
 
+/// Reason why a text is no name in DNS (RFC 1035 §2.3.1).
+#[derive(Debug, thiserror::Error)]
+enum NameError {
+    #[error("the last part of a name is not a number")]
+    LastIsNumber,
+    #[error("a name has at most 253 bytes; this one has {0}")]
+    TooLong(usize),
+    #[error("a name has no empty parts: one dot between two parts, none at the ends")]
+    EmptyPart,
+    #[error("a part of a name has at most 63 bytes; `{part}` has {}", .part.len())]
+    LongPart { part: String },
+    #[error(
+        "names consist of letters, digits, `-` and `_`{}",
+        if .0.is_ascii() { "" } else { "; names in other scripts are written as `xn--…`" }
+    )]
+    Character(char),
+    #[error("a part of a name neither begins nor ends with `-`, as `{0}` does")]
+    Hyphen(String),
+}
+
 /// Checks that `name` can be resolved; the error has the reason.
-fn host_name(name: &str) -> Result<(), String> {
+fn host_name(name: &str) -> Result<(), NameError> {
     let name = name.strip_suffix('.').unwrap_or(name);
     if name.split('.').next_back().is_none_or(|last| last.bytes().all(|byte| byte.is_ascii_digit())) {
-        return Err("the last part of a name is not a number".to_owned());
+        return Err(NameError::LastIsNumber);
     }
     labels(name)
 }
 
 /// Checks that `name` consists of DNS labels (RFC 1035 §2.3.1, with `_`, which is in use); the error has the reason.
-fn labels(name: &str) -> Result<(), String> {
+fn labels(name: &str) -> Result<(), NameError> {
     if name.len() > 253 {
-        return Err(format!("a name has at most 253 bytes; this one has {}", name.len()));
+        return Err(NameError::TooLong(name.len()));
     }
     for label in name.split('.') {
         if label.is_empty() {
-            return Err("a name has no empty parts: one dot between two parts, none at the ends".to_owned());
+            return Err(NameError::EmptyPart);
         }
         if label.len() > 63 {
-            return Err(format!("a part of a name has at most 63 bytes; `{label}` has {}", label.len()));
+            return Err(NameError::LongPart { part: label.to_owned() });
         }
         let is_strange = |character: &char| !character.is_ascii_alphanumeric() && !"-_".contains(*character);
         if let Some(strange) = label.chars().find(is_strange) {
-            let cure =
-                if strange.is_ascii() { "" } else { "; names in other scripts are written as `xn--…`" };
-            return Err(format!("names consist of letters, digits, `-` and `_`{cure}"));
+            return Err(NameError::Character(strange));
         }
         if label.starts_with('-') || label.ends_with('-') {
-            return Err(format!("a part of a name neither begins nor ends with `-`, as `{label}` does"));
+            return Err(NameError::Hyphen(label.to_owned()));
         }
     }
     Ok(())
@@ -220,7 +238,7 @@ pub(crate) fn name_pattern(text: &str) -> Result<String, Fault> {
     }
     match labels(fixed) {
         Ok(()) => Ok(name),
-        Err(reason) => Err(wrong.hint(reason)),
+        Err(reason) => Err(wrong.hint(reason.to_string())),
     }
 }
 

@@ -25,8 +25,11 @@ pub enum ConfigSource {
 
 /// Converts a file of another program, which it reads by the function. Out: the text of a configuration, and lines of notes about it.
 ///
-/// **Errors**: the file cannot be read, or something in it has no counterpart; in words, for people.
-pub type Convert = dyn Fn(&Path, ReadFile<'_>) -> Result<(String, String), String> + Send + Sync;
+/// **Errors**: the file cannot be read, or something in it has no counterpart; the text is for people, with all problems.
+pub type Convert = dyn Fn(&Path, ReadFile<'_>) -> Result<(String, String), ConvertError> + Send + Sync;
+
+/// Reason why a configuration of another program cannot be converted: the converter has it.
+pub type ConvertError = Box<dyn std::error::Error + Send + Sync>;
 
 /// Reads the bytes of a configuration's file.
 pub type ReadFile<'r> = &'r dyn Fn(&Path) -> io::Result<Vec<u8>>;
@@ -100,7 +103,8 @@ impl ConfigSource {
             Self::Flags(flags) => (None, from_flags(flags)),
             Self::Embedded(ca_file) => (None, Ok((Config::embedded(ca_file.clone()), Vec::new()))),
             Self::Converted(ConvertedConfig { file, convert }) => {
-                let (text, messages) = convert(file, read).map_err(|problems| ReadError { problems })?;
+                let (text, messages) =
+                    convert(file, read).map_err(|error| ReadError { problems: error.to_string() })?;
                 notes = messages;
                 // Lines are those of the converted text, which the other program's file does not have. Paths start from its folder.
                 let name = format!("{}, as imported", file.file_name().unwrap_or_default().display());

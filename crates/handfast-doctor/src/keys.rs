@@ -36,9 +36,25 @@ pub struct KeyExamSettings {
     pub program: String,
 }
 
-/// Arguments that cannot be used, with the reasons.
-#[derive(Debug, PartialEq, Eq)]
-pub struct WrongUse(pub Vec<String>);
+/// Arguments that cannot be used; a line for each.
+#[derive(Debug, thiserror::Error)]
+pub enum WrongUse {
+    /// Places that are none.
+    #[error("{}", lines_of(.0.iter()))]
+    Places(Vec<UnknownPlace>),
+    /// Lists of compromised keys that cannot be used.
+    #[error("{}", lines_of(.0.iter().map(|finding| format!("--weak-keys {finding}"))))]
+    Lists(Vec<handfast_tls::Finding>),
+}
+
+fn lines_of(all: impl Iterator<Item = impl ToString>) -> String {
+    all.map(|one| one.to_string()).collect::<Vec<_>>().join("\n")
+}
+
+/// An argument that is neither a file, a folder nor a server.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}: no such file or folder, and not HOST:PORT")]
+pub struct UnknownPlace(String);
 
 /// Examines all places.
 ///
@@ -56,7 +72,7 @@ pub fn examine(settings: &KeyExamSettings) -> Result<Report, WrongUse> {
     let targets = settings.what.iter().map(|text| Target::of(text));
     let (targets, wrong): (Vec<_>, Vec<_>) = targets.partition(Result::is_ok);
     if !wrong.is_empty() {
-        return Err(WrongUse(wrong.into_iter().filter_map(Result::err).collect()));
+        return Err(WrongUse::Places(wrong.into_iter().filter_map(Result::err).collect()));
     }
     let inspection = Inspection { known_keys: &lists, now, days: settings.days };
     let mut seen = Inspected::default();
@@ -79,7 +95,7 @@ enum Target {
 }
 
 impl Target {
-    fn of(text: &str) -> Result<Self, String> {
+    fn of(text: &str) -> Result<Self, UnknownPlace> {
         let path = Path::new(text);
         if path.exists() {
             return Ok(Self::Path(path.to_path_buf()));
@@ -92,7 +108,7 @@ impl Target {
             Some((host, port)) if !host.is_empty() && !host.contains('/') => {
                 Ok(Self::Server(host.to_owned(), port))
             }
-            _ => Err(format!("{text}: no such file or folder, and not HOST:PORT")),
+            _ => Err(UnknownPlace(text.to_owned())),
         }
     }
 }
@@ -106,9 +122,7 @@ fn lists(settings: &KeyExamSettings, report: &mut Report) -> Result<std::sync::A
     }));
     let loaded = weak::load(&files, None);
     if !loaded.findings.is_empty() {
-        return Err(WrongUse(
-            loaded.findings.iter().map(|finding| format!("--weak-keys {finding}")).collect(),
-        ));
+        return Err(WrongUse::Lists(loaded.findings));
     }
     if loaded.lists.is_empty() {
         let why = "no list was given; --weak-keys FILE takes those of CVE-2008-0166 (see docs/diagnose/doctor-keys.md), what is wrong with a key's \

@@ -127,8 +127,8 @@ type Cache = (String, f64, f64);
 
 /// The kernel's figures at one moment; `Err`: why they are unavailable.
 struct Witnesses {
-    slabs: Result<Vec<Cache>, String>,
-    group: Result<u64, String>,
+    slabs: io::Result<Vec<Cache>>,
+    group: Result<u64, GroupError>,
     slab: Option<u64>,
     tcp: Option<u64>,
 }
@@ -140,10 +140,7 @@ impl Witnesses {
         let sockstat = machine.read("/proc/net/sockstat").unwrap_or_default();
         let pages = field(&sockstat, "TCP").and_then(|text| text.rsplit(' ').next()?.parse::<u64>().ok());
         Self {
-            slabs: machine
-                .read("/proc/slabinfo")
-                .map(|text| caches(&text))
-                .map_err(|error| error.to_string()),
+            slabs: machine.read("/proc/slabinfo").map(|text| caches(&text)),
             group: group(machine),
             slab: kibibytes.map(|kibibytes| kibibytes << 10),
             tcp: pages.map(|pages| pages * PAGE as u64),
@@ -161,9 +158,22 @@ fn caches(text: &str) -> Vec<Cache> {
     text.lines().filter_map(cache).collect()
 }
 
+/// Reason why the memory of this process's control group is unknown.
+#[derive(Debug, thiserror::Error)]
+enum GroupError {
+    #[error(transparent)]
+    Groups(#[from] io::Error),
+    #[error("no memory control group here")]
+    NoGroup,
+    #[error("{file}: {source}")]
+    Read { file: String, source: io::Error },
+    #[error("{file} is no number")]
+    NoNumber { file: String },
+}
+
 /// Kernel memory of this process's memory control group, version 2 or 1.
-fn group(machine: &Machine) -> Result<u64, String> {
-    let groups = machine.read("/proc/self/cgroup").map_err(|error| error.to_string())?;
+fn group(machine: &Machine) -> Result<u64, GroupError> {
+    let groups = machine.read("/proc/self/cgroup")?;
     let below = |middle: &str| {
         groups.lines().find_map(|line| line.split_once(middle).map(|(_, path)| path.trim_end_matches('/')))
     };
@@ -176,10 +186,12 @@ fn group(machine: &Machine) -> Result<u64, String> {
         };
         return Ok(sum("slab") + sum("sock"));
     }
-    let path = below(":memory:").ok_or("no memory control group here")?;
+    let path = below(":memory:").ok_or(GroupError::NoGroup)?;
     let file = format!("/sys/fs/cgroup/memory{path}/memory.kmem.usage_in_bytes");
-    let text = machine.read(&file).map_err(|error| format!("{file}: {error}"))?;
-    text.trim().parse().map_err(|_| format!("{file} is no number"))
+    match machine.read(&file) {
+        Ok(text) => text.trim().parse().map_err(|_| GroupError::NoNumber { file }),
+        Err(source) => Err(GroupError::Read { file, source }),
+    }
 }
 
 /// Computes the result from both readings.
@@ -206,7 +218,7 @@ fn judge(pairs: u64, before: &Witnesses, after: &Witnesses) -> (Pairs, Vec<Unsee
             best = Some(("slabinfo", each, terms.join(" + ")));
         }
         (Err(why), _) | (_, Err(why)) => {
-            unseen.push(("the kernel's memory for sockets, cache by cache (/proc/slabinfo)", why.clone()))
+            unseen.push(("the kernel's memory for sockets, cache by cache (/proc/slabinfo)", why.to_string()))
         }
     }
     let difference = |name: &str, before: u64, after: u64| {
@@ -220,7 +232,7 @@ fn judge(pairs: u64, before: &Witnesses, after: &Witnesses) -> (Pairs, Vec<Unsee
             });
         }
         (Err(why), _) | (_, Err(why)) => {
-            unseen.push(("the kernel's memory of this control group", why.clone()));
+            unseen.push(("the kernel's memory of this control group", why.to_string()));
         }
     }
     if let (Some(before), Some(after)) = (before.slab, after.slab) {

@@ -61,15 +61,23 @@ struct Thread {
     calls: BTreeMap<Option<i64>, u32>,
 }
 
+/// No process has this ID.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("--pid {pid}: there is no such process")]
+pub struct NoProcess {
+    /// The ID.
+    pub pid: u32,
+}
+
 /// Examines a process.
 ///
 /// **Errors**: there is no process with this ID.
 ///
 /// **Cost**: the interval, and a small file for each thread twenty times.
-pub fn examine(settings: &ProcessExamSettings) -> Result<Report, String> {
+pub fn examine(settings: &ProcessExamSettings) -> Result<Report, NoProcess> {
     let ProcessExamSettings { machine, pid, .. } = settings;
     let Some(name) = machine.line(&format!("/proc/{pid}/comm")) else {
-        return Err(format!("--pid {pid}: there is no such process"));
+        return Err(NoProcess { pid: *pid });
     };
     let started = Utc::of(SystemTime::now()).to_seconds().to_string();
     let mut report = Report::new(&settings.program, started, format!("process {pid} ({name})"));

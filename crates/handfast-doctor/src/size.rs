@@ -14,6 +14,7 @@ mod needs;
 mod tests;
 mod words;
 
+use std::io;
 use std::time::SystemTime;
 
 use handfast_text::calendar::Utc;
@@ -225,7 +226,7 @@ pub fn size(
     program: &str,
     planned: PlannedLoad,
     costs: Costs,
-    kernel: Result<(Pairs, Vec<Unseen>), String>,
+    kernel: io::Result<(Pairs, Vec<Unseen>)>,
 ) -> Size {
     let mut unseen = Vec::new();
     let mut miss = |what: &str, why: String| unseen.push(NotSeen { what: what.to_owned(), why });
@@ -235,7 +236,7 @@ pub fn size(
             Some(pairs)
         }
         Err(why) => {
-            miss("the kernel's memory for sockets, which is missing in the sum", why);
+            miss("the kernel's memory for sockets, which is missing in the sum", why.to_string());
             None
         }
     };

@@ -21,7 +21,7 @@ use serde_json::{Map, Value};
 
 use crate::draft::WholeDraft;
 use crate::imported::{ImportError, Imported, in_folder, read};
-use crate::note::{Fate, Notes, Place};
+use crate::note::{Fate, Notes, Place, UnknownVariable};
 use crate::row::{self, Table};
 
 /// Every supported or recognized key and module of Caddy's JSON. An example is merged into a configuration at the place in front of `|`.
@@ -231,7 +231,7 @@ impl<'v> Import<'v> {
 }
 
 /// A text with Caddy's placeholders as one with variables in braces. **Errors**: what Handfast does not have.
-fn template(text: &str, port: Option<u16>) -> Result<String, String> {
+fn template(text: &str, port: Option<u16>) -> Result<String, UnknownVariable> {
     let (mut converted, mut rest) = (String::new(), text);
     while let Some(at) = rest.find(['{', '}', '\\']) {
         converted.push_str(&rest[..at]);
@@ -246,7 +246,8 @@ fn template(text: &str, port: Option<u16>) -> Result<String, String> {
                 None => converted.push('\\'),
             },
             "{" => {
-                let (name, after) = rest.split_once('}').ok_or_else(|| format!("{{{rest}"))?;
+                let (name, after) =
+                    rest.split_once('}').ok_or_else(|| UnknownVariable(format!("{{{rest}")))?;
                 let variable = match name {
                     "http.request.remote.host" | "http.vars.client_ip" => "{client-address}".to_owned(),
                     "http.request.host" => "{host}".into(),
@@ -258,8 +259,10 @@ fn template(text: &str, port: Option<u16>) -> Result<String, String> {
                     "http.request.tls.server_name" => "{server-name}".into(),
                     "http.request.tls.client.subject" => "{client-subject}".into(),
                     "http.auth.user.id" => "{user}".into(),
-                    "http.request.port" => port.ok_or("{http.request.port}")?.to_string(),
-                    other => return Err(format!("{{{other}}}")),
+                    "http.request.port" => {
+                        port.ok_or_else(|| UnknownVariable("{http.request.port}".into()))?.to_string()
+                    }
+                    other => return Err(UnknownVariable(format!("{{{other}}}"))),
                 };
                 converted.push_str(&variable);
                 rest = after;

@@ -31,6 +31,11 @@ impl Fate {
     }
 }
 
+/// A variable of another program that Handfast does not have, as it is written.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct UnknownVariable(pub(crate) String);
+
 /// The place of an option.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {

@@ -69,16 +69,20 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     TOPICS.iter().map(|topic| topic.0)
 }
 
+/// No topic has this name.
+#[derive(Debug, thiserror::Error)]
+#[error("topic {topic:?}: unknown, {}", did_you_mean_or_all(.topic, &names().collect::<Vec<_>>()))]
+pub struct UnknownTopic {
+    topic: String,
+}
+
 /// Explains a topic.
 ///
 /// **Errors**: there is no such topic; which one may be meant.
-pub fn explain(topic: &str) -> Result<String, String> {
+pub fn explain(topic: &str) -> Result<String, UnknownTopic> {
     match TOPICS.iter().find(|known| known.0 == topic) {
         Some((_, title, text)) => Ok(format!("{title}\n\n{text}\n")),
-        None => {
-            let all: Vec<&str> = names().collect();
-            Err(format!("topic {topic:?}: unknown, {}", did_you_mean_or_all(topic, &all)))
-        }
+        None => Err(UnknownTopic { topic: topic.to_owned() }),
     }
 }
 
@@ -94,7 +98,7 @@ mod tests {
     #[test]
     fn topics_are_found_or_suggested() {
         assert!(explain("rsa").expect("known").contains("ECDSA"));
-        assert!(explain("rzz").expect_err("unknown").contains("rsa"));
+        assert!(explain("rzz").expect_err("unknown").to_string().contains("rsa"));
         assert_eq!(list().lines().count(), names().count());
     }
 }

@@ -4,6 +4,8 @@
 //! In: how many resources of which size, and a report. Out: round trips and milliseconds for each way, computed from what was
 //! measured. Pure; the documentation has the calculation, so that it can be checked by hand.
 
+use handfast_text::size::SizeError;
+
 use crate::report::{PageModel, Report, Way};
 
 /// A page.
@@ -18,17 +20,36 @@ pub struct Page {
 /// Most resources: no page has more, and computing would take long.
 const MAX_RESOURCES: u32 = 10_000;
 
+/// A text that is no page.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("page {text:?}: {problem}; expected RESOURCESxSIZE such as 10x40KiB")]
+pub struct PageError {
+    text: String,
+    #[source]
+    problem: PageProblem,
+}
+
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+enum PageProblem {
+    #[error("there is no x")]
+    NoX,
+    #[error("the number of resources must be 1 to 10000")]
+    Resources,
+    #[error("{}", .0.what())]
+    Size(SizeError),
+}
+
 impl Page {
     /// Reads `10x40KiB`.
     ///
     /// **Errors**: what is wrong, and what is expected.
-    pub fn parse(text: &str) -> Result<Self, String> {
-        let wrong = |why: &str| format!("page {text:?}: {why}; expected RESOURCESxSIZE such as 10x40KiB");
-        let (number, size) = text.split_once(['x', '×']).ok_or_else(|| wrong("there is no x"))?;
+    pub fn parse(text: &str) -> Result<Self, PageError> {
+        let wrong = |problem| PageError { text: text.to_owned(), problem };
+        let (number, size) = text.split_once(['x', '×']).ok_or_else(|| wrong(PageProblem::NoX))?;
         let resources = number.parse().ok().filter(|number| (1..=MAX_RESOURCES).contains(number));
-        let resources = resources.ok_or_else(|| wrong("the number of resources must be 1 to 10000"))?;
+        let resources = resources.ok_or_else(|| wrong(PageProblem::Resources))?;
         let bytes = handfast_text::size::parse(size, handfast_text::size::Spelling::Short);
-        let bytes = bytes.map_err(|error| wrong(&error.what()))?;
+        let bytes = bytes.map_err(|error| wrong(PageProblem::Size(error)))?;
         Ok(Self { resources, bytes })
     }
 }
@@ -145,7 +166,7 @@ mod tests {
     fn pages_are_read() {
         assert_eq!(Page::parse("10x40KiB"), Ok(Page { resources: 10, bytes: 40 << 10 }));
         for wrong in ["10", "0x1KiB", "ax1KiB", "3xmuch"] {
-            assert!(Page::parse(wrong).expect_err(wrong).contains("expected RESOURCESxSIZE"));
+            assert!(Page::parse(wrong).expect_err(wrong).to_string().contains("expected RESOURCESxSIZE"));
         }
     }
 

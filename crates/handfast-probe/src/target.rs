@@ -53,30 +53,55 @@ const fn usual_port(protocol: Protocol) -> u16 {
 /// Forms of a target.
 pub const FORMS: &str = "HOST, HOST:PORT, [ADDRESS]:PORT or https://HOST[:PORT]/PATH";
 
+/// A text that is no target.
+#[derive(Debug, thiserror::Error)]
+#[error("target {text:?}: {problem}; expected {FORMS}")]
+pub struct TargetError {
+    text: String,
+    #[source]
+    problem: TargetProblem,
+}
+
+#[derive(Debug, thiserror::Error)]
+enum TargetProblem {
+    #[error("{0}:// is not supported")]
+    Scheme(String),
+    #[error("the path has a space or a control character")]
+    Path,
+    #[error("the bracket is not closed")]
+    Bracket,
+    #[error("{0:?} is no port, expected 1 to 65535")]
+    Port(String),
+    #[error("the host is missing, or has a character that no name has")]
+    Host,
+    #[error("--starttls and https:// exclude each other")]
+    Exclusive,
+}
+
 impl Target {
     /// Reads what was typed.
     ///
     /// **Errors**: what is wrong, and what is expected.
-    pub fn parse(text: &str, starttls: Option<Protocol>) -> Result<Self, String> {
-        let wrong = |why: &str| format!("target {text:?}: {why}; expected {FORMS}");
+    pub fn parse(text: &str, starttls: Option<Protocol>) -> Result<Self, TargetError> {
+        let wrong = |problem| TargetError { text: text.to_owned(), problem };
         let (rest, mut path) = match text.split_once("://") {
             None => (text, None),
             Some(("https", rest)) => match rest.split_once(['/', '?']) {
                 None => (rest, Some("/".to_owned())),
                 Some((host, _)) => (host, Some(rest[host.len()..].to_owned())),
             },
-            Some((scheme, _)) => return Err(wrong(&format!("{scheme}:// is not supported"))),
+            Some((scheme, _)) => return Err(wrong(TargetProblem::Scheme(scheme.to_owned()))),
         };
         if let Some(path) = path.as_mut().filter(|path| path.starts_with('?')) {
             path.insert(0, '/');
         }
         if path.as_ref().is_some_and(|path| path.bytes().any(|byte| byte <= b' ' || byte == 0x7f)) {
-            return Err(wrong("the path has a space or a control character"));
+            return Err(wrong(TargetProblem::Path));
         }
         let usual = starttls.map_or(443, usual_port);
         let (host, port) = match rest.strip_prefix('[') {
             Some(rest) => {
-                let (host, rest) = rest.split_once(']').ok_or_else(|| wrong("the bracket is not closed"))?;
+                let (host, rest) = rest.split_once(']').ok_or_else(|| wrong(TargetProblem::Bracket))?;
                 (host, rest.strip_prefix(':').or((!rest.is_empty()).then_some(rest)))
             }
             None if rest.parse::<IpAddr>().is_ok() => (rest, None),
@@ -88,16 +113,16 @@ impl Target {
         let port = match port {
             None => usual,
             Some(port) => match port.parse() {
-                Ok(0) | Err(_) => return Err(wrong(&format!("{port:?} is no port, expected 1 to 65535"))),
+                Ok(0) | Err(_) => return Err(wrong(TargetProblem::Port(port.to_owned()))),
                 Ok(port) => port,
             },
         };
         let sound = |c: char| !c.is_whitespace() && !c.is_control() && !matches!(c, '/' | '@' | '[' | ']');
         if host.is_empty() || !host.chars().all(sound) {
-            return Err(wrong("the host is missing, or has a character that no name has"));
+            return Err(wrong(TargetProblem::Host));
         }
         if starttls.is_some() && path.is_some() {
-            return Err(wrong("--starttls and https:// exclude each other"));
+            return Err(wrong(TargetProblem::Exclusive));
         }
         Ok(Self { host: host.to_owned(), port, path, starttls })
     }
@@ -183,7 +208,7 @@ mod tests {
         for wrong in
             ["", ":443", "a:0", "a:b", "http://a/", "[::1", "[::1]x", "a b", "https://a/b c", "https://u@h/"]
         {
-            let why = Target::parse(wrong, None).expect_err(wrong);
+            let why = Target::parse(wrong, None).expect_err(wrong).to_string();
             assert!(why.contains("expected HOST"), "{why}");
         }
         assert!(Target::parse("https://a/", Some(Protocol::Smtp)).is_err());

@@ -95,33 +95,45 @@ const WORDS: [(&str, &str); 9] = [
 pub fn account(seen: &Seen, before: &Counted, after: &Counted) -> BothEnds {
     match between(seen, before, after) {
         Ok(counted) => shared_out(seen, &counted),
-        Err(why) => BothEnds { refused: Some(why), ..BothEnds::default() },
+        Err(why) => BothEnds { refused: Some(why.to_string()), ..BothEnds::default() },
     }
 }
 
+/// Reason why the counts of both ends cannot be compared.
+#[derive(Debug, thiserror::Error)]
+enum NotComparable {
+    #[error("the proxy's counters decreased: it was restarted during the run")]
+    Restarted,
+    #[error(
+        "other traffic was on the proxy: it accepted {} meanwhile, and {} of them were ours",
+        counted(*.accepted, "connection"),
+        count(*.ours)
+    )]
+    OtherTraffic { accepted: u64, ours: u64 },
+    #[error("no handshake was completed")]
+    NoHandshake,
+    #[error(
+        "the proxy counted {} of {} {kind} handshakes: this is not the status of the target",
+        count(*.counted),
+        count(*.ours)
+    )]
+    OtherProxy { kind: &'static str, counted: u64, ours: u64 },
+}
+
 /// The proxy's counts between both moments; or why they include other traffic.
-fn between(seen: &Seen, before: &Counted, after: &Counted) -> Result<Counted, String> {
-    let counted =
-        after.since(before).ok_or("the proxy's counters decreased: it was restarted during the run")?;
+fn between(seen: &Seen, before: &Counted, after: &Counted) -> Result<Counted, NotComparable> {
+    let counted = after.since(before).ok_or(NotComparable::Restarted)?;
     if counted.accepted != seen.connections {
-        return Err(format!(
-            "other traffic was on the proxy: it accepted {} meanwhile, and {} of them were ours",
-            self::counted(counted.accepted, "connection"),
-            count(seen.connections)
-        ));
+        return Err(NotComparable::OtherTraffic { accepted: counted.accepted, ours: seen.connections });
     }
     if seen.full + seen.resumed == 0 {
-        return Err("no handshake was completed".to_owned());
+        return Err(NotComparable::NoHandshake);
     }
     for (kind, ours, theirs) in
         [("full", seen.full, &counted.kinds[0]), ("resumed", seen.resumed, &counted.kinds[1])]
     {
         if theirs.total.count < ours {
-            return Err(format!(
-                "the proxy counted {} of {} {kind} handshakes: this is not the status of the target",
-                count(theirs.total.count),
-                count(ours)
-            ));
+            return Err(NotComparable::OtherProxy { kind, counted: theirs.total.count, ours });
         }
     }
     Ok(counted)

@@ -9,10 +9,12 @@ mod tests;
 use std::fmt;
 use std::time::Duration;
 
-use data_encoding::BASE64;
+use data_encoding::{BASE64, DecodeError};
 use hdrhistogram::serialization::{Serializer, V2DeflateSerializer};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer as SerdeDeserializer, Serialize, Serializer as SerdeSerializer};
+
+pub use wire::WireError;
 
 /// Least duration that differs from zero: 100 ns. **Units** of everything below: nanoseconds.
 const LOWEST: u64 = 100;
@@ -20,6 +22,17 @@ const LOWEST: u64 = 100;
 const HIGHEST: u64 = 3_600_000_000_000;
 /// Significant decimal digits.
 const DIGITS: u8 = 3;
+
+/// Reason why a text is no histogram.
+#[derive(Debug, thiserror::Error)]
+pub enum HistogramError {
+    /// It is not base64.
+    #[error("read histogram: not base64: {0}")]
+    Base64(#[from] DecodeError),
+    /// The bytes are no histogram of ours.
+    #[error("read histogram: {0}")]
+    Bytes(#[from] WireError),
+}
 
 /// Counts of durations.
 ///
@@ -172,10 +185,9 @@ impl Histogram {
     ///
     /// **Errors**: not base64, not a histogram, one with other bounds than ours, or one with more samples than any
     /// run has. **Cost**: memory in proportion to `text`, and to one histogram; never to a length that is only claimed.
-    pub fn decode(text: &str) -> Result<Self, String> {
-        let bytes =
-            BASE64.decode(text.as_bytes()).map_err(|error| format!("read histogram: not base64: {error}"))?;
-        let read = wire::read(&bytes).map_err(|error| format!("read histogram: {error}"))?;
+    pub fn decode(text: &str) -> Result<Self, HistogramError> {
+        let bytes = BASE64.decode(text.as_bytes())?;
+        let read = wire::read(&bytes)?;
         // Kept packed: each is read once, and there may be one for each second of a day.
         Ok(if read.is_empty() { Self::new() } else { Self(Storage::Packed(bytes.into(), read.len())) })
     }

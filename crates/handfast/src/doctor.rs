@@ -68,7 +68,7 @@ fn machine(words: &DoctorWords) -> Result<Report, Refusal> {
         }
         Some(pid) => {
             let settings = process::ProcessExamSettings { machine, pid, interval, program };
-            process::examine(&settings).map_err(Refusal::wrong_use)
+            process::examine(&settings).map_err(|error| Refusal::wrong_use(error.to_string()))
         }
     }
 }
@@ -125,8 +125,8 @@ fn fits(
     Ok(())
 }
 
-fn wrong_keys(keys::WrongUse(wrong): keys::WrongUse) -> Refusal {
-    Refusal::wrong_use(wrong.join("\n"))
+fn wrong_keys(wrong: keys::WrongUse) -> Refusal {
+    Refusal::wrong_use(wrong.to_string())
 }
 
 fn keys(words: &KeysWords) -> Result<Report, Refusal> {

@@ -109,23 +109,34 @@ pub(crate) fn source(words: &Foreign) -> Option<ConfigSource> {
         (None, None) => return None,
     };
     let convert: Arc<Convert> = Arc::new(move |file, read| {
-        let bytes =
-            read(file).map_err(|error| format!("error: cannot read {}: {error}\n", file.display()))?;
-        config_of(match is_stunnel {
+        let bytes = read(file).map_err(|source| ConversionError::Read { file: file.to_owned(), source })?;
+        Ok(config_of(match is_stunnel {
             true => handfast_import::stunnel_from(&bytes, file, &folder),
             false => handfast_import::hitch_from(&bytes, file, &given, &folder),
-        })
+        })?)
     });
     Some(ConfigSource::Converted(ConvertedConfig { file, convert }))
 }
 
-fn config_of(imported: Result<Imported, ImportError>) -> Result<(String, String), String> {
-    let imported = imported.map_err(|error| format!("error: {error}\n"))?;
+/// Reason why a configuration of another program is not served.
+#[derive(Debug, thiserror::Error)]
+enum ConversionError {
+    #[error("error: cannot read {}: {source}\n", .file.display())]
+    Read { file: PathBuf, source: std::io::Error },
+    #[error("error: {0}\n")]
+    Import(#[from] ImportError),
+    /// An option has no counterpart; the notes name it.
+    #[error("{notes}error: not everything can be served as before: see `refused` above\n")]
+    Incomplete { notes: String },
+}
+
+fn config_of(imported: Result<Imported, ImportError>) -> Result<(String, String), ConversionError> {
+    let imported = imported?;
     let notes: String = imported.notes.iter().map(|note| format!("{note}\n")).collect();
     if imported.is_whole() {
         Ok((imported.in_place(), notes))
     } else {
-        Err(format!("{notes}error: not everything can be served as before: see `refused` above\n"))
+        Err(ConversionError::Incomplete { notes })
     }
 }
 

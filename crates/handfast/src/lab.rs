@@ -19,7 +19,7 @@ use handfast_lab::run::{RunSettings, run};
 use handfast_text::duration;
 use handfast_text::suggest::did_you_mean_or_all;
 
-use crate::load::outputs::Output;
+use crate::load::outputs::{Output, OutputError};
 use crate::talk;
 use crate::talk::print;
 use crate::words::lab::{EngineWord, Experiment, HandshakeWords, LabWords};
@@ -55,7 +55,7 @@ fn command(words: &LabWords) -> ExitCode {
         Err(code) => return code,
     };
     if let Err(what) = can_be_kept("--json", words.json.as_deref()) {
-        return fail(&what, FAILED);
+        return fail(&what.to_string(), FAILED);
     }
     match run(inside, &settings) {
         Ok(report) => print_report(&report, words),
@@ -76,7 +76,7 @@ fn handshake(words: &HandshakeWords) -> ExitCode {
     // First, since a report that cannot be written is useless.
     let (json, html) = (words.json.as_deref(), words.html.as_deref());
     if let Err(what) = can_be_kept("--json", json).and_then(|()| can_be_kept("--html", html)) {
-        return fail(&what, FAILED);
+        return fail(&what.to_string(), FAILED);
     }
     let mut progress = |server: &str| talk::err(&format!("handfast lab: handshakes with {server}"));
     let report = match handshake::run(inside, &settings, &mut progress) {
@@ -90,7 +90,7 @@ fn handshake(words: &HandshakeWords) -> ExitCode {
     }
     match keep("--json", json, &report.to_json()).and_then(|()| keep("--html", html, &report.to_html())) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(what) => fail(&what, FAILED),
+        Err(what) => fail(&what.to_string(), FAILED),
     }
 }
 
@@ -159,15 +159,15 @@ fn of_options(words: &LabWords) -> Result<Plan, LabError> {
 }
 
 /// Checks that a file can be written. It is created at the end, so that a killed lab leaves no partial file.
-fn can_be_kept(option: &str, path: Option<&Path>) -> Result<(), String> {
+fn can_be_kept(option: &'static str, path: Option<&Path>) -> Result<(), OutputError> {
     let tried = path.map(Output::prepare).transpose();
-    tried.map(drop).map_err(|what| format!("{option}: {what}"))
+    tried.map(drop).map_err(|error| error.of(option))
 }
 
-fn keep(option: &str, path: Option<&Path>, text: &str) -> Result<(), String> {
+fn keep(option: &'static str, path: Option<&Path>, text: &str) -> Result<(), OutputError> {
     let Some(path) = path else { return Ok(()) };
     let written = Output::prepare(path).and_then(|output| output.write(text));
-    written.map_err(|what| format!("{option}: {what}"))
+    written.map_err(|error| error.of(option))
 }
 
 fn print_report(report: &Report, words: &LabWords) -> ExitCode {
@@ -176,7 +176,7 @@ fn print_report(report: &Report, words: &LabWords) -> ExitCode {
     }
     match keep("--json", words.json.as_deref(), &report.to_json()) {
         Ok(()) => report.exit.into(),
-        Err(what) => fail(&what, FAILED),
+        Err(what) => fail(&what.to_string(), FAILED),
     }
 }
 

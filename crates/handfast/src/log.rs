@@ -42,7 +42,7 @@ pub(crate) fn log(words: &LogWords) -> ExitCode {
     let files = match files(words) {
         Ok(files) => files,
         Err(problem) => {
-            talk::err(&problem);
+            talk::err(&problem.to_string());
             return ExitCode::from(2);
         }
     };
@@ -60,34 +60,50 @@ pub(crate) fn log(words: &LogWords) -> ExitCode {
     if good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
+/// Reason why there is nothing to read.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+enum SourceError {
+    #[error(
+        "error: read the access log: no file is named, and no configuration that names one\n\
+         hint: handfast log -c /etc/handfast/handfast.toml"
+    )]
+    NotNamed,
+    #[error("error: --follow: several files are named, expected one")]
+    SeveralToFollow,
+    /// The configuration is wrong: its problems.
+    #[error("{rendered}")]
+    Configuration { rendered: String },
+    #[error("error: {configuration}: the access log {goes}, so there is no file to read\nhint: {cure}")]
+    NoFile { configuration: String, goes: &'static str, cure: &'static str },
+}
+
 /// The sources to read.
 ///
 /// **Errors**: no source, or a configuration without a file; for people.
-fn files(words: &LogWords) -> Result<Vec<PathBuf>, String> {
+fn files(words: &LogWords) -> Result<Vec<PathBuf>, SourceError> {
     let files = match (&words.config, words.files.as_slice()) {
         (Some(config), _) => vec![file_of(config)?],
         (None, []) => {
-            return Err(
-                "error: read the access log: no file is named, and no configuration that names one\n\
-                        hint: handfast log -c /etc/handfast/handfast.toml"
-                    .into(),
-            );
+            return Err(SourceError::NotNamed);
         }
         (None, files) => files.to_vec(),
     };
     if words.follow && files.len() > 1 {
-        return Err("error: --follow: several files are named, expected one".into());
+        return Err(SourceError::SeveralToFollow);
     }
     Ok(files)
 }
 
 /// The file that a configuration names.
-fn file_of(path: &Path) -> Result<PathBuf, String> {
+fn file_of(path: &Path) -> Result<PathBuf, SourceError> {
     let loaded = config::load(path);
     let name = path.display().to_string();
     let config = match loaded.parsed {
         Ok((config, _)) => config,
-        Err(problems) => return Err(config::render(&problems, &[(&name, &loaded.text)], false)),
+        Err(problems) => {
+            let rendered = config::render(&problems, &[(&name, &loaded.text)], false);
+            return Err(SourceError::Configuration { rendered });
+        }
     };
     let (goes, cure) = match config.access_log {
         AccessLog::File(file) => return Ok(file),
@@ -105,7 +121,7 @@ fn file_of(path: &Path) -> Result<PathBuf, String> {
             ("goes to syslog", "name the file that syslog writes; its prefix of each line is ignored")
         }
     };
-    Err(format!("error: {name}: the access log {goes}, so there is no file to read\nhint: {cure}"))
+    Err(SourceError::NoFile { configuration: name, goes, cure })
 }
 
 fn is_input(path: &Path) -> bool {
@@ -204,7 +220,7 @@ impl<'a> Reader<'a> {
         let parsed = match line {
             Some(line) if line.trim_ascii().is_empty() || line.starts_with(OURS) => return Ok(()),
             Some(line) => entry::parse(line),
-            None => Err(format!("longer than {}", counted(lines::MAX_LINE_BYTES as u64, "byte"))),
+            None => Err(entry::EntryError::TooLong),
         };
         match parsed {
             Ok(entry) if filter::matches(self.only, &entry) => match &mut self.form {
@@ -222,7 +238,7 @@ impl<'a> Reader<'a> {
             Err(what) => {
                 self.skipped += 1;
                 if self.skipped <= MAX_REPORTED_LINES {
-                    talk::err(&format!("warning: {name}:{number}: {}; skipped", plain(&what)));
+                    talk::err(&format!("warning: {name}:{number}: {}; skipped", plain(&what.to_string())));
                 }
                 Ok(())
             }

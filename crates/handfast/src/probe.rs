@@ -50,7 +50,7 @@ pub(crate) fn explain(words: &ExplainWords) -> ExitCode {
     match words.topic.as_deref().map(topics::explain) {
         None => print(&format!("Topics:\n{}", topics::list()), true),
         Some(Ok(text)) => print(&text, true),
-        Some(Err(what)) => refused(&Refusal::wrong_use(what)),
+        Some(Err(error)) => refused(&Refusal::wrong_use(error.to_string())),
     }
 }
 
@@ -97,7 +97,7 @@ fn prepare(words: &ProbeWords) -> Result<Prepared, Refusal> {
         }
     };
     let typed = words.targets.iter().map(|text| Target::parse(text, starttls));
-    let mut targets = typed.collect::<Result<Vec<_>, _>>().map_err(wrong)?;
+    let mut targets = typed.collect::<Result<Vec<_>, _>>().map_err(|error| wrong(error.to_string()))?;
     if let Some(path) = &words.file {
         targets.extend(listed(path, starttls)?);
     }

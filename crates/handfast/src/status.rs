@@ -6,6 +6,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
+use std::{fmt, io};
 
 use handfast_admin::{AdminRequest, SCHEMA, Status, send_request};
 use handfast_config::model::Address;
@@ -34,15 +35,58 @@ pub(crate) enum AdminAddress {
     Unix(PathBuf),
 }
 
+/// A text that is no address of an admin listener.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct InvalidAddress(String);
+
+impl fmt::Display for InvalidAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(text) = self;
+        write!(f, "invalid address `{text}`, expected http://HOST:PORT/ or unix:/PATH")?;
+        match text.ends_with(".toml") {
+            true => write!(f, "\n  hint: a configuration is named by `-c {text}`"),
+            false => Ok(()),
+        }
+    }
+}
+
+impl std::error::Error for InvalidAddress {}
+
+/// Reason why a status is unavailable.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum StatusError {
+    #[error(transparent)]
+    Request(#[from] io::Error),
+    #[error("it answered {first_line:?}, expected status 200")]
+    OtherAnswer { first_line: String },
+    #[error("not JSON: {0}")]
+    Json(#[source] serde_json::Error),
+    /// Text of the peer is in the library's error.
+    #[error("not a status of this version: {}", plain(&.0.to_string()))]
+    Fields(#[source] serde_json::Error),
+    #[error(
+        "its schema is {found} (version {version:.60}), expected {SCHEMA} (version {}): use the handfast of that version",
+        env!("CARGO_PKG_VERSION")
+    )]
+    OtherSchema { found: String, version: String },
+    #[error("it is a run of `handfast load`, expected a proxy")]
+    Run,
+}
+
+/// Reason why a proxy is not known to be ready.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ReadinessError {
+    #[error("no answer: {0}")]
+    Request(#[from] io::Error),
+    /// The reason of the proxy.
+    #[error("{reason}")]
+    NotReady { reason: String },
+}
+
 impl AdminAddress {
     /// Reads `http://HOST:PORT/`, `HOST:PORT` or `unix:/PATH`.
-    pub(crate) fn parse(text: &str) -> Result<Self, String> {
-        let hint = if text.ends_with(".toml") {
-            format!("\n  hint: a configuration is named by `-c {text}`")
-        } else {
-            String::new()
-        };
-        let wrong = || format!("invalid address `{text}`, expected http://HOST:PORT/ or unix:/PATH{hint}");
+    pub(crate) fn parse(text: &str) -> Result<Self, InvalidAddress> {
+        let wrong = || InvalidAddress(text.to_owned());
         if let Some(path) = text.strip_prefix("unix:") {
             return if path.starts_with('/') { Ok(Self::Unix(path.into())) } else { Err(wrong()) };
         }
@@ -57,22 +101,22 @@ impl AdminAddress {
 
     /// Reads its counters. **Cost**: one request; waits for at most four seconds for each address.
     pub(crate) fn counted(&self) -> Result<Counted, Refusal> {
-        let wrong = |what: String| {
-            Refusal::failed(format!("--status: read {self}: {what}"))
+        let wrong = |error: StatusError| {
+            Refusal::failed(format!("--status: read {self}: {error}"))
                 .hint("it is the admin address of the Handfast proxy that is the target (admin.listen)")
         };
         match self.seen().map_err(wrong)? {
             Seen::Proxy(status) => Ok(counted(&status)),
-            Seen::Run(_) => Err(wrong("it is a run of `handfast load`, expected a proxy".to_owned())),
+            Seen::Run(_) => Err(wrong(StatusError::Run)),
         }
     }
 
     /// The status; or why it is unavailable. **Cost**: one request; waits for at most some seconds.
-    pub(crate) fn seen(&self) -> Result<Seen, String> {
-        let answer = self.request("GET", "/status.json", TIMEOUT).map_err(|error| error.to_string())?;
+    pub(crate) fn seen(&self) -> Result<Seen, StatusError> {
+        let answer = self.request("GET", "/status.json", TIMEOUT)?;
         match answer.status {
             200 => Seen::read(&answer.body),
-            _ => Err(format!("it answered {:?}, expected status 200", answer.first_line())),
+            _ => Err(StatusError::OtherAnswer { first_line: answer.first_line() }),
         }
     }
 
@@ -106,9 +150,9 @@ impl AdminAddress {
     /// Checks whether it is ready for clients. **Cost**: one request; waits for at most some seconds.
     ///
     /// **Errors**: it does not answer, or is not ready, with its reason; for people.
-    pub(crate) fn ready(&self) -> Result<(), String> {
-        let answer = self.request("GET", "/ready", TIMEOUT).map_err(|error| format!("no answer: {error}"))?;
-        if answer.status == 200 { Ok(()) } else { Err(answer.text()) }
+    pub(crate) fn ready(&self) -> Result<(), ReadinessError> {
+        let answer = self.request("GET", "/ready", TIMEOUT)?;
+        if answer.status == 200 { Ok(()) } else { Err(ReadinessError::NotReady { reason: answer.text() }) }
     }
 
     /// Sends a request and reads the answer, within `timeout` for each address.
@@ -163,21 +207,17 @@ impl Seen {
     /// Reads a status.
     ///
     /// **Errors**: why it is none of this version, as a sentence.
-    pub(crate) fn read(text: &str) -> Result<Self, String> {
-        let mut json: Value = serde_json::from_str(text).map_err(|error| format!("not JSON: {error}"))?;
+    pub(crate) fn read(text: &str) -> Result<Self, StatusError> {
+        let mut json: Value = serde_json::from_str(text).map_err(StatusError::Json)?;
         tame(&mut json);
-        let invalid =
-            |error: serde_json::Error| format!("not a status of this version: {}", plain(&error.to_string()));
+        let invalid = StatusError::Fields;
         match &json["schema"] {
             schema if *schema == run::SCHEMA => serde_json::from_value(json).map(Self::Run).map_err(invalid),
             schema if *schema == SCHEMA => serde_json::from_value(json).map(Self::Proxy).map_err(invalid),
             schema => {
-                let found: String = schema.to_string().chars().take(60).collect();
-                let theirs = json["process"]["version"].as_str().unwrap_or("unknown");
-                Err(format!(
-                    "its schema is {found} (version {theirs:.60}), expected {SCHEMA} (version {}): use the handfast of that version",
-                    env!("CARGO_PKG_VERSION")
-                ))
+                let found = schema.to_string().chars().take(60).collect();
+                let version = json["process"]["version"].as_str().unwrap_or("unknown").to_owned();
+                Err(StatusError::OtherSchema { found, version })
             }
         }
     }
@@ -293,7 +333,7 @@ mod tests {
         assert_eq!(AdminAddress::parse("unix:/run/a.sock"), Ok(AdminAddress::Unix("/run/a.sock".into())));
         for text in ["", "https://a:1/", "http://a/", "a:0", "a:b", ":7643", "unix:a", "a:1/metrics", "a b:1"]
         {
-            let wrong = AdminAddress::parse(text).expect_err(text);
+            let wrong = AdminAddress::parse(text).expect_err(text).to_string();
             assert!(wrong.contains("expected http://HOST:PORT/ or unix:/PATH"), "{wrong}");
         }
     }
@@ -331,7 +371,7 @@ mod tests {
                 "not a status of this version: invalid type: map",
             ),
         ] {
-            let wrong = Seen::read(text).expect_err(text);
+            let wrong = Seen::read(text).expect_err(text).to_string();
             assert!(wrong.starts_with(why) && !wrong.contains('\u{1b}'), "{wrong}");
         }
     }

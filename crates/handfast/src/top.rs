@@ -55,7 +55,7 @@ enum News {
 }
 
 /// Time of a request, and its answer or the error.
-type TimedStatus = (f64, Result<Seen, String>);
+type TimedStatus = (f64, Result<Seen, crate::status::StatusError>);
 
 /// Runs `handfast top`.
 pub(crate) fn top(words: &TopWords) -> ExitCode {
@@ -70,7 +70,7 @@ fn status_of(words: &TopWords) -> Result<AdminAddress, Refusal> {
     let file = words.config.as_deref().or(is_there(packaged).then_some(packaged));
     let Some(file) = file.filter(|_| words.address.is_none()) else {
         let address = words.address.as_deref().unwrap_or(USUAL_ADDRESS);
-        return AdminAddress::parse(address).map_err(Refusal::wrong_use);
+        return AdminAddress::parse(address).map_err(|error| Refusal::wrong_use(error.to_string()));
     };
     let address = ConfigSource::File(file.to_path_buf()).admin_address(false);
     let configured = address.map_err(|error| Refusal::wrong_use(error.problems))?;
@@ -102,7 +102,7 @@ fn query_status(status: &AdminAddress, begun: Instant) -> TimedStatus {
 fn take(model: &mut Model, (time, seen): TimedStatus) {
     match seen {
         Ok(seen) => model.answered(time, seen),
-        Err(why) => model.failed(time, why),
+        Err(why) => model.failed(time, why.to_string()),
     }
 }
 

@@ -50,14 +50,24 @@ impl fmt::Display for ExplainTarget {
     }
 }
 
-impl FromStr for ExplainTarget {
-    type Err = String;
+/// Reason why a text is no request that can be explained.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ExplainTargetError {
+    /// It is neither a name nor a URL.
+    #[error("expected a host name, such as www.example.org, or a URL, such as https://www.example.org/path")]
+    Form,
+    /// The word before the URL is no method, or there is no URL behind it.
+    #[error("expected a method in capitals, a space and a URL, such as `POST https://www.example.org/path`")]
+    Method,
+    /// The path has characters that no client sends.
+    #[error("expected a URL as clients send it: write %20 for a space")]
+    Path,
+}
 
-    fn from_str(text: &str) -> Result<Self, String> {
-        let expected = || {
-            "expected a host name, such as www.example.org, or a URL, such as https://www.example.org/path"
-                .to_owned()
-        };
+impl FromStr for ExplainTarget {
+    type Err = ExplainTargetError;
+
+    fn from_str(text: &str) -> Result<Self, ExplainTargetError> {
         let (method, text) = match text.split_once(' ') {
             Some((method, url)) => (Some(method.to_owned()), url),
             None => (None, text),
@@ -65,26 +75,25 @@ impl FromStr for ExplainTarget {
         let is_method =
             |method: &String| method.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'-');
         if !method.as_ref().is_none_or(is_method) || (method.is_some() && !text.contains("://")) {
-            return Err("expected a method in capitals, a space and a URL, such as `POST https://www.example.org/path`"
-                .to_owned());
+            return Err(ExplainTargetError::Method);
         }
         let Some((scheme, rest)) = text.split_once("://") else {
-            let host = sni_name(text).ok_or_else(expected)?;
+            let host = sni_name(text).ok_or(ExplainTargetError::Form)?;
             return Ok(Self { host, request: None });
         };
         let is_https = match scheme.to_ascii_lowercase().as_str() {
             "https" => true,
             "http" => false,
-            _ => return Err(expected()),
+            _ => return Err(ExplainTargetError::Form),
         };
         // A fragment is never sent.
         let rest = rest.split_once('#').map_or(rest, |(sent, _)| sent);
         let (authority, path) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
         if !path.bytes().all(|byte| byte.is_ascii_graphic()) {
-            return Err("expected a URL as clients send it: write %20 for a space".to_owned());
+            return Err(ExplainTargetError::Path);
         }
         let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
-        let (host, port) = host_and_port(authority).ok_or_else(expected)?;
+        let (host, port) = host_and_port(authority).ok_or(ExplainTargetError::Form)?;
         Ok(Self { host, request: Some(ExplainRequest { method, is_https, port, path }) })
     }
 }

@@ -58,7 +58,7 @@ impl ValueKind for PathPattern {
         }
         match crate::model::cache::pattern(text) {
             Ok(_) => Ok(text.to_owned()),
-            Err(error) => Err(wrong(&error)),
+            Err(error) => Err(wrong(&error.to_string())),
         }
     }
 }

@@ -75,9 +75,9 @@ impl From<Vec<String>> for PathPatterns {
 /// Reads a pattern.
 ///
 /// **Errors**: what is wrong with it.
-pub(crate) fn pattern(text: &str) -> Result<globset::Glob, String> {
+pub(crate) fn pattern(text: &str) -> Result<globset::Glob, globset::ErrorKind> {
     let glob = GlobBuilder::new(text).literal_separator(true).backslash_escape(false).build();
-    glob.map_err(|error| error.kind().to_string())
+    glob.map_err(|error| error.kind().clone())
 }
 
 #[cfg(test)]

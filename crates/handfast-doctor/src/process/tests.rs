@@ -67,7 +67,7 @@ fn a_process_that_is_not_there_is_reported() {
         interval: Duration::ZERO,
         program: String::new(),
     };
-    assert_eq!(examine(&settings).expect_err("none"), "--pid 7: there is no such process");
+    assert_eq!(examine(&settings).expect_err("none").to_string(), "--pid 7: there is no such process");
 }
 
 #[test]

@@ -75,8 +75,13 @@ fn memory_is_the_programs_and_the_kernels() {
     let both = made(PlannedLoad { backend_tls: true, ..planned_load() });
     let more = need("memory", &both).needed as u64 - expected;
     assert_eq!(more, (crate::costs::IDLE_BOTH.each - crate::costs::IDLE.each) * 10_000);
-    let unmeasured =
-        super::size(&Planted::healthy().machine(), "", planned_load(), costs(2), Err("no loopback".into()));
+    let unmeasured = super::size(
+        &Planted::healthy().machine(),
+        "",
+        planned_load(),
+        costs(2),
+        Err(std::io::Error::other("no loopback")),
+    );
     assert_eq!(need("memory", &unmeasured).needed as u64, expected - 80_000_000);
     assert!(unmeasured.unseen.iter().any(|unseen| unseen.why == "no loopback"), "{:?}", unmeasured.unseen);
 }

@@ -15,9 +15,43 @@ pub(super) struct ServiceFacts {
     pub(super) trusts: bool,
 }
 
+/// Reason why a matcher is no condition of a route.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum MatchError {
+    /// The matcher of this name is none.
+    #[error("{name}: {source}")]
+    Matcher { name: String, source: Box<MatchError> },
+    #[error("the version of HTTP decides nothing")]
+    HttpVersion,
+    #[error("the server has trusted_proxies: write client_ip")]
+    TrustedProxies,
+    #[error("expected addresses such as 10.0.0.0/8")]
+    Address,
+    #[error("routes are for hosts, beginnings of paths, methods and fields, and certain addresses")]
+    OtherMatcher,
+    #[error("{0}: expected a path, or the beginning of one with `*` at its end")]
+    Path(String),
+    #[error("a route for {0} is for all paths below it, too")]
+    ExactFolder(String),
+    #[error("expected names, or `*.` and a name")]
+    HostName,
+    #[error("expected fields")]
+    NoFields,
+    #[error("write a host")]
+    HostField,
+    #[error("a field is there, or has exactly a value")]
+    FieldValue,
+}
+
+impl MatchError {
+    fn of(self, name: &str) -> Self {
+        Self::Matcher { name: name.to_owned(), source: Box::new(self) }
+    }
+}
+
 impl<'v> Import<'v> {
     /// The condition of a route: one of its sets, of which everything holds. **Errors**: why there is none.
-    pub(super) fn matches(&mut self, sets: &At<'v>, facts: ServiceFacts) -> Result<Formula, String> {
+    pub(super) fn matches(&mut self, sets: &At<'v>, facts: ServiceFacts) -> Result<Formula, MatchError> {
         let sets = sets.items();
         if sets.is_empty() {
             return Ok(Formula::Always(true));
@@ -29,15 +63,15 @@ impl<'v> Import<'v> {
         Ok(Formula::Any(any))
     }
 
-    fn set(&mut self, set: &At<'v>, facts: ServiceFacts) -> Result<Formula, String> {
+    fn set(&mut self, set: &At<'v>, facts: ServiceFacts) -> Result<Formula, MatchError> {
         let mut all = Vec::new();
         for (name, at) in set.entries() {
-            all.push(self.matcher(name, &at, facts).map_err(|what| format!("{name}: {what}"))?);
+            all.push(self.matcher(name, &at, facts).map_err(|error| error.of(name))?);
         }
         Ok(Formula::All(all))
     }
 
-    fn matcher(&mut self, name: &str, at: &At<'v>, facts: ServiceFacts) -> Result<Formula, String> {
+    fn matcher(&mut self, name: &str, at: &At<'v>, facts: ServiceFacts) -> Result<Formula, MatchError> {
         match name {
             "host" => hosts(&at.texts()),
             "path" => at
@@ -51,14 +85,14 @@ impl<'v> Import<'v> {
             "protocol" => match at.text() {
                 Some("https") => Ok(Formula::Always(facts.has_tls)),
                 Some("http") => Ok(Formula::Always(!facts.has_tls)),
-                _ => Err("the version of HTTP decides nothing".into()),
+                _ => Err(MatchError::HttpVersion),
             },
-            "remote_ip" if facts.trusts => Err("the server has trusted_proxies: write client_ip".into()),
+            "remote_ip" if facts.trusts => Err(MatchError::TrustedProxies),
             "remote_ip" | "client_ip" => {
                 let ranges = at.get("ranges").texts();
                 let known: Option<Vec<_>> = ranges.iter().map(|range| network(range)).collect();
                 let known = known.filter(|known| !known.is_empty());
-                Ok(Formula::atom(Atom::Source(known.ok_or("expected addresses such as 10.0.0.0/8")?)))
+                Ok(Formula::atom(Atom::Source(known.ok_or(MatchError::Address)?)))
             }
             "not" => {
                 let mut any = Vec::new();
@@ -67,28 +101,25 @@ impl<'v> Import<'v> {
                 }
                 Ok(Formula::Any(any).negated())
             }
-            _ => {
-                Err("routes are for hosts, beginnings of paths, methods and fields, and certain addresses"
-                    .into())
-            }
+            _ => Err(MatchError::OtherMatcher),
         }
     }
 
     /// `/a`, `/a/*` or `/a*`.
-    fn path_of(&mut self, at: &At<'v>, path: &str) -> Result<Formula, String> {
+    fn path_of(&mut self, at: &At<'v>, path: &str) -> Result<Formula, MatchError> {
         if path == "*" || path == "/*" {
             return Ok(Formula::Always(true));
         }
         let (start, is_beginning) = path.strip_suffix('*').map_or((path, false), |start| (start, true));
         let is_plain = start.bytes().all(|byte| byte.is_ascii_graphic() && !b"%?#*[\\{".contains(&byte));
         if !start.starts_with('/') || !is_plain {
-            return Err(format!("{path}: expected a path, or the beginning of one with `*` at its end"));
+            return Err(MatchError::Path(path.to_owned()));
         }
         self.note_once(at, "path", PATH);
         match (is_beginning, start.ends_with('/')) {
             (true, true) => Ok(Formula::narrower(Atom::Path(PathStart::new(start, true)), PATH)),
             (true, false) => Ok(Formula::narrower(Atom::Path(PathStart::new(path, true)), PATH)),
-            (false, true) => Err(format!("a route for {path} is for all paths below it, too")),
+            (false, true) => Err(MatchError::ExactFolder(path.to_owned())),
             (false, false) => Ok(Formula::All(vec![
                 Formula::exact_path(PathStart::new(start, true)),
                 Formula::narrower(Atom::Path(PathStart::new(start, true)), PATH),
@@ -98,24 +129,24 @@ impl<'v> Import<'v> {
 }
 
 /// Names without placeholders; a wildcard is the first part of one.
-fn hosts(names: &[String]) -> Result<Formula, String> {
+fn hosts(names: &[String]) -> Result<Formula, MatchError> {
     let is_good = |name: &String| {
         let rest = name.strip_prefix("*.").unwrap_or(name);
         !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-_[]:".contains(&byte))
     };
     if names.is_empty() || !names.iter().all(is_good) {
-        return Err("expected names, or `*.` and a name".into());
+        return Err(MatchError::HostName);
     }
     Ok(Formula::atom(Atom::Hosts(names.iter().map(|name| name.to_ascii_lowercase()).collect())))
 }
 
 /// Fields with one of several values each.
-fn header(at: &At<'_>) -> Result<Formula, String> {
+fn header(at: &At<'_>) -> Result<Formula, MatchError> {
     let mut all = Vec::new();
-    let object = at.object().ok_or("expected fields")?;
+    let object = at.object().ok_or(MatchError::NoFields)?;
     for (name, values) in object {
         if name.eq_ignore_ascii_case("host") {
-            return Err("write a host".into());
+            return Err(MatchError::HostField);
         }
         if values.is_null() {
             all.push(Formula::atom(Atom::Field(name.to_ascii_lowercase(), None)).negated());
@@ -126,14 +157,14 @@ fn header(at: &At<'_>) -> Result<Formula, String> {
             let value = match value {
                 "*" => None,
                 value if value.contains(['*', '{']) || value.is_empty() => {
-                    return Err("a field is there, or has exactly a value".into());
+                    return Err(MatchError::FieldValue);
                 }
                 value => Some(value.to_owned()),
             };
             any.push(Formula::atom(Atom::Field(name.to_ascii_lowercase(), value)));
         }
         if any.is_empty() {
-            return Err("a field is there, or has exactly a value".into());
+            return Err(MatchError::FieldValue);
         }
         all.push(Formula::Any(any));
     }

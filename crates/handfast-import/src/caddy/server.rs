@@ -102,7 +102,7 @@ impl<'v> Import<'v> {
         for (at, text) in listen.items().into_iter().zip(listen.texts()) {
             match addresses(&text) {
                 Ok(found) => all.extend(found),
-                Err(what) => self.note(&at, &text, Fate::Refused, what),
+                Err(error) => self.note(&at, &text, Fate::Refused, error.to_string()),
             }
         }
         if all.is_empty() && !listen.is_there() {
@@ -319,23 +319,38 @@ fn service_name(name: &str) -> String {
     name.chars().take(56).map(|sign| if is_good(sign) { sign } else { '-' }).collect()
 }
 
+/// Reason why an address cannot be listened on.
+#[derive(Debug, thiserror::Error)]
+enum ListenError {
+    #[error("listeners are for TCP and unix sockets")]
+    OtherNetwork,
+    #[error("expected an address and a port")]
+    NoPort,
+    #[error("expected a port")]
+    WrongPort,
+    #[error("a range has at most {PORTS} ports here")]
+    LongRange,
+    #[error("listeners need an IP address, and no name")]
+    HostName,
+}
+
 /// `:443`, `127.0.0.1:80`, `tcp/[::1]:80`, `unix//run/x.sock|0660`, `:8000-8002`.
-fn addresses(text: &str) -> Result<Vec<Listener>, String> {
+fn addresses(text: &str) -> Result<Vec<Listener>, ListenError> {
     let (network, address) = match text.split_once('/') {
         Some((network @ ("tcp" | "tcp4" | "tcp6" | "unix"), address)) => (network, address),
-        Some(_) => return Err("listeners are for TCP and unix sockets".into()),
+        Some(_) => return Err(ListenError::OtherNetwork),
         None => ("tcp", text),
     };
     if network == "unix" {
         let path = address.split('|').next().unwrap_or_default();
         return Ok(vec![Listener { address: format!("unix:{path}"), port: None }]);
     }
-    let (host, ports) = address.rsplit_once(':').ok_or("expected an address and a port")?;
+    let (host, ports) = address.rsplit_once(':').ok_or(ListenError::NoPort)?;
     let (first, last) = ports.split_once('-').unwrap_or((ports, ports));
     let ports = first.parse::<u16>().ok().zip(last.parse::<u16>().ok());
-    let (first, last) = ports.filter(|(first, last)| first <= last).ok_or("expected a port")?;
+    let (first, last) = ports.filter(|(first, last)| first <= last).ok_or(ListenError::WrongPort)?;
     if last - first >= PORTS {
-        return Err(format!("a range has at most {PORTS} ports here"));
+        return Err(ListenError::LongRange);
     }
     let host = match (host, network) {
         ("", "tcp4") => "0.0.0.0",
@@ -344,7 +359,7 @@ fn addresses(text: &str) -> Result<Vec<Listener>, String> {
         (host, _) => host,
     };
     if host != "*" && host.trim_matches(['[', ']']).parse::<std::net::IpAddr>().is_err() {
-        return Err("listeners need an IP address, and no name".into());
+        return Err(ListenError::HostName);
     }
     Ok((first..=last).map(|port| Listener { address: format!("{host}:{port}"), port: Some(port) }).collect())
 }

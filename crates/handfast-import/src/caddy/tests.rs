@@ -226,7 +226,11 @@ fn placeholders_become_variables() {
         ("{env.X}", Err("{env.X}")),
         ("{a", Err("{a")),
     ] {
-        assert_eq!(template(text, Some(443)).as_deref().map_err(String::as_str), expected, "{text}");
+        assert_eq!(
+            template(text, Some(443)).as_deref().map_err(|unknown| unknown.0.as_str()),
+            expected,
+            "{text}"
+        );
     }
 }
 

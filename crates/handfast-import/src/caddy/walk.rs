@@ -164,8 +164,8 @@ impl<'w, 'v> Walk<'w, 'v> {
         }
         let formula = match self.import.matches(&route.get("match"), self.facts) {
             Ok(formula) => formula,
-            Err(what) => {
-                self.import.note(route, "match", Fate::Refused, what);
+            Err(error) => {
+                self.import.note(route, "match", Fate::Refused, error.to_string());
                 self.is_stopped = true;
                 return None;
             }

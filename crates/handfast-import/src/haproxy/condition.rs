@@ -3,13 +3,13 @@
 use super::around::Around;
 use super::grammar::{self, Line};
 use super::value::parts;
+use crate::ImportError;
 use crate::address::network;
 use crate::cells::{Atom, Formula, PathStart};
 
 /// Patterns of one condition. A route can have this number of hosts.
 const MAX_PATTERNS: usize = 1000;
 const DEPTH: &str = "`*` is one part of a name, not several: a.b.example.org is not in *.example.org";
-const ADDRESS: &str = "expected addresses such as 10.0.0.0/8";
 
 /// Phase in which a condition is evaluated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,8 +21,77 @@ pub(super) enum Phase {
     Response,
 }
 
-/// A condition that is read, and remarks about it.
-pub(super) type Read = Result<Formula, String>;
+/// Reason why an expression is no condition of a route.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ConditionError {
+    /// The named condition cannot be read.
+    #[error("acl {name}: {source}")]
+    Named { name: String, source: Box<ConditionError> },
+    #[error("acl {0}: there is none of this name")]
+    UnknownName(String),
+    #[error("{line}: it depends on an environment variable: write its value")]
+    Variable { line: String },
+    #[error("expected a condition")]
+    Empty,
+    /// A file of patterns cannot be read.
+    #[error(transparent)]
+    Patterns(#[from] ImportError),
+    #[error("{0} is not read: write the patterns")]
+    Flag(String),
+    #[error("it has more than {MAX_PATTERNS} patterns")]
+    ManyPatterns,
+    #[error("the converter {0} is not known to routes")]
+    Converter(String),
+    #[error("only a host is compared without what follows it")]
+    OnlyHostWithoutPort,
+    #[error("it has patterns")]
+    HasPatterns,
+    #[error("what a response has, or which request it is for, decides nothing: write the rule without it")]
+    OfResponse,
+    #[error("the name in TLS is read where TLS is passed through: ssl_fc_sni is that of this TLS")]
+    OfHello,
+    #[error("{0}: requests are not read here")]
+    OfRequest(String),
+    #[error("a request always has a Host")]
+    AlwaysHost,
+    #[error("expected methods such as GET")]
+    Methods,
+    #[error(
+        "{0}: routes are for hosts, beginnings of paths, methods and fields, and certain addresses, certificates or users"
+    )]
+    OtherFetch(String),
+    #[error("expected addresses such as 10.0.0.0/8")]
+    Address,
+    #[error("it listens on several ports: write a frontend for each")]
+    SeveralPorts,
+    #[error("expected numbers of ports")]
+    Ports,
+    #[error("{0}: expected the name of a host")]
+    HostName(String),
+    #[error("-m {0}: names of hosts are exact, or all in a domain")]
+    HostMethod(String),
+    #[error("expected names of hosts")]
+    NoHosts,
+    #[error("{0}: expected the name of a field")]
+    FieldName(String),
+    #[error("a field has one value, without commas")]
+    FieldList,
+    #[error("-m {0}: a field is there, or has exactly a value")]
+    FieldMethod(String),
+    #[error("{0}: expected the beginning of a path, without a query")]
+    Path(String),
+    #[error("a route cannot be for the path `/` alone: the application must answer it")]
+    OnlyRoot,
+    #[error("a route for {0} is for all paths below it, too")]
+    ExactFolder(String),
+    #[error("-m {0}: a route has the beginning of a path, and no end or expression")]
+    PathMethod(String),
+    #[error("expected a path")]
+    NoPath,
+}
+
+/// A condition that is read.
+pub(super) type Read = Result<Formula, ConditionError>;
 
 /// The condition behind `if` or `unless` in the words; without one, always.
 pub(super) fn condition(words: &[String], around: &mut Around<'_, '_>, phase: Phase) -> Read {
@@ -66,12 +135,15 @@ fn named(name: &str, around: &mut Around<'_, '_>, phase: Phase) -> Read {
         let mut any = Vec::new();
         for line in lines {
             if !line.variables.is_empty() {
-                return Err(format!(
-                    "{}: it depends on an environment variable: write its value",
-                    line.text()
-                ));
+                return Err(ConditionError::Variable { line: line.text() });
             }
-            any.push(expression(line.from(2), around, phase).map_err(|what| format!("acl {name}: {what}"))?);
+            let read = expression(line.from(2), around, phase);
+            any.push(
+                read.map_err(|error| ConditionError::Named {
+                    name: name.to_owned(),
+                    source: Box::new(error),
+                })?,
+            );
         }
         return Ok(Formula::Any(any));
     }
@@ -86,7 +158,7 @@ fn named(name: &str, around: &mut Around<'_, '_>, phase: Phase) -> Read {
         "METH_DELETE" | "METH_HEAD" | "METH_OPTIONS" | "METH_POST" | "METH_PUT" | "METH_TRACE" => {
             methods(&[&name[5..]])
         }
-        _ => Err(format!("acl {name}: there is none of this name")),
+        _ => Err(ConditionError::UnknownName(name.to_owned())),
     }
 }
 
@@ -104,8 +176,8 @@ struct Test {
 /// Names of fetches that end in a method of comparison: `path_beg` is `path -m beg`.
 const METHODS: [&str; 8] = ["str", "beg", "end", "dir", "dom", "len", "reg", "sub"];
 
-fn test(words: &[String], around: &Around<'_, '_>) -> Result<Test, String> {
-    let first = words.first().ok_or("expected a condition")?;
+fn test(words: &[String], around: &Around<'_, '_>) -> Result<Test, ConditionError> {
+    let first = words.first().ok_or(ConditionError::Empty)?;
     let mut parts = parts(first).into_iter();
     let first = parts.next().unwrap_or_default();
     let (name, argument) = match first.split_once('(') {
@@ -131,16 +203,14 @@ fn test(words: &[String], around: &Around<'_, '_>) -> Result<Test, String> {
             "-m" => method = rest.next().cloned().unwrap_or_default(),
             "-f" => {
                 let file = around.path(rest.next().map_or("", String::as_str));
-                let read =
-                    grammar::entries(std::path::Path::new(&file)).map_err(|error| error.to_string())?;
-                patterns.extend(read);
+                patterns.extend(grammar::entries(std::path::Path::new(&file))?);
             }
             "--" => patterns.extend(rest.by_ref().cloned()),
-            flag => return Err(format!("{flag} is not read: write the patterns")),
+            flag => return Err(ConditionError::Flag(flag.to_owned())),
         }
     }
     if patterns.len() > MAX_PATTERNS {
-        return Err(format!("it has more than {MAX_PATTERNS} patterns"));
+        return Err(ConditionError::ManyPatterns);
     }
     Ok(Test { fetch, argument, converters: parts.collect(), method, ignores_case, patterns })
 }
@@ -153,14 +223,14 @@ fn expression(words: &[String], around: &mut Around<'_, '_>, phase: Phase) -> Re
         match converter.as_str() {
             "lower" => test.ignores_case = true,
             "host_only" | "field(1,:)" => is_without_port = true,
-            other => return Err(format!("the converter {other} is not known to routes")),
+            other => return Err(ConditionError::Converter(other.to_owned())),
         }
     }
     if is_without_port && !test.argument.eq_ignore_ascii_case("host") {
-        return Err("only a host is compared without what follows it".into());
+        return Err(ConditionError::OnlyHostWithoutPort);
     }
     let none = |formula: Formula| {
-        if test.patterns.is_empty() { Ok(formula) } else { Err("it has patterns".to_owned()) }
+        if test.patterns.is_empty() { Ok(formula) } else { Err(ConditionError::HasPatterns) }
     };
     match (test.fetch.as_str(), test.argument.to_ascii_lowercase().as_str()) {
         ("always_true" | "wait_end", "") => none(Formula::Always(true)),
@@ -173,14 +243,9 @@ fn expression(words: &[String], around: &mut Around<'_, '_>, phase: Phase) -> Re
             Ok(Formula::Always(test.patterns.iter().any(|pattern| pattern == "1")))
         }
         ("ssl_hello_type", "") => Ok(Formula::Always(false)),
-        _ if phase == Phase::Response => {
-            Err("what a response has, or which request it is for, decides nothing: write the rule without it"
-                .into())
-        }
+        _ if phase == Phase::Response => Err(ConditionError::OfResponse),
         ("ssl_sni", "") if around.is_passed_through => hosts(&test),
-        ("ssl_sni", "") => {
-            Err("the name in TLS is read where TLS is passed through: ssl_fc_sni is that of this TLS".into())
-        }
+        ("ssl_sni", "") => Err(ConditionError::OfHello),
         ("ssl_fc_sni", "") if !around.facts.has_tls => Ok(Formula::Always(false)),
         ("ssl_fc_sni", "") => {
             if phase == Phase::Request {
@@ -193,10 +258,10 @@ fn expression(words: &[String], around: &mut Around<'_, '_>, phase: Phase) -> Re
             let names = test.patterns.iter().map(|name| format!("cn:{name}")).collect();
             Ok(Formula::atom(Atom::Certificate(names)))
         }
-        _ if phase == Phase::Connection => Err(format!("{}: requests are not read here", test.fetch)),
+        _ if phase == Phase::Connection => Err(ConditionError::OfRequest(test.fetch.clone())),
         ("hdr" | "fhdr", "host" | "host,1" | "host,-1") => {
             if test.method == "found" || test.method == "len" {
-                return Err("a request always has a Host".into());
+                return Err(ConditionError::AlwaysHost);
             }
             if !is_without_port {
                 around.remark(
@@ -215,26 +280,24 @@ fn expression(words: &[String], around: &mut Around<'_, '_>, phase: Phase) -> Re
         ("method", "") => {
             let is_method = |method: &String| method.bytes().all(|byte| byte.is_ascii_uppercase());
             if test.patterns.is_empty() || !test.patterns.iter().all(is_method) {
-                return Err("expected methods such as GET".into());
+                return Err(ConditionError::Methods);
             }
             Ok(Formula::atom(Atom::Methods(test.patterns.clone())))
         }
         ("http_auth", list) if !list.is_empty() => none(Formula::atom(Atom::User(test.argument.clone()))),
-        (fetch, _) => Err(format!(
-            "{fetch}: routes are for hosts, beginnings of paths, methods and fields, and certain addresses, certificates or users"
-        )),
+        (fetch, _) => Err(ConditionError::OtherFetch(fetch.to_owned())),
     }
 }
 
 fn source(test: &Test) -> Read {
     let known: Option<Vec<_>> = test.patterns.iter().map(|text| network(text)).collect();
-    Ok(Formula::atom(Atom::Source(known.filter(|known| !known.is_empty()).ok_or(ADDRESS)?)))
+    Ok(Formula::atom(Atom::Source(known.filter(|known| !known.is_empty()).ok_or(ConditionError::Address)?)))
 }
 
 fn port(test: &Test, around: &Around<'_, '_>) -> Read {
-    let port = around.facts.port.ok_or("it listens on several ports: write a frontend for each")?;
+    let port = around.facts.port.ok_or(ConditionError::SeveralPorts)?;
     let tested_ports: Option<Vec<u16>> = test.patterns.iter().map(|text| text.parse().ok()).collect();
-    let tested_ports = tested_ports.filter(|ports| !ports.is_empty()).ok_or("expected numbers of ports")?;
+    let tested_ports = tested_ports.filter(|ports| !ports.is_empty()).ok_or(ConditionError::Ports)?;
     Ok(Formula::Always(tested_ports.contains(&port)))
 }
 
@@ -252,7 +315,7 @@ fn hosts(test: &Test) -> Read {
         if !domain.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-_[]:".contains(&byte))
             || domain.is_empty()
         {
-            return Err(format!("{pattern}: expected the name of a host"));
+            return Err(ConditionError::HostName(pattern));
         }
         match test.method.as_str() {
             "" | "str" => names.push(pattern),
@@ -263,11 +326,11 @@ fn hosts(test: &Test) -> Read {
                 names.push(format!("*.{domain}"));
                 what = Some(DEPTH);
             }
-            other => return Err(format!("-m {other}: names of hosts are exact, or all in a domain")),
+            other => return Err(ConditionError::HostMethod(other.to_owned())),
         }
     }
     if names.is_empty() {
-        return Err("expected names of hosts".into());
+        return Err(ConditionError::NoHosts);
     }
     let atom = Atom::Hosts(names);
     Ok(what.map_or_else(|| Formula::atom(atom.clone()), |what| Formula::narrower(atom.clone(), what)))
@@ -275,13 +338,11 @@ fn hosts(test: &Test) -> Read {
 
 fn field(test: &Test, name: &str) -> Read {
     if name.bytes().any(|byte| !byte.is_ascii_alphanumeric() && byte != b'-' && byte != b'_') {
-        return Err(format!("{name}: expected the name of a field"));
+        return Err(ConditionError::FieldName(name.to_owned()));
     }
     match test.method.as_str() {
         "found" => Ok(Formula::atom(Atom::Field(name.into(), None))),
-        "" | "str" if test.patterns.iter().any(|value| value.contains(',')) => {
-            Err("a field has one value, without commas".into())
-        }
+        "" | "str" if test.patterns.iter().any(|value| value.contains(',')) => Err(ConditionError::FieldList),
         "" | "str" => {
             let what = if test.ignores_case {
                 "the field has exactly this value, in upper and lower case as written"
@@ -292,7 +353,7 @@ fn field(test: &Test, name: &str) -> Read {
                 |value: &String| Formula::narrower(Atom::Field(name.into(), Some(value.clone())), what);
             Ok(Formula::Any(test.patterns.iter().map(exact).collect()))
         }
-        other => Err(format!("-m {other}: a field is there, or has exactly a value")),
+        other => Err(ConditionError::FieldMethod(other.to_owned())),
     }
 }
 
@@ -302,7 +363,7 @@ fn paths(test: &Test) -> Read {
         if !path.starts_with('/')
             || !path.bytes().all(|byte| byte.is_ascii_graphic() && !b"%?#".contains(&byte))
         {
-            return Err(format!("{path}: expected the beginning of a path, without a query"));
+            return Err(ConditionError::Path(path.clone()));
         }
         let start = |end: &str| PathStart::new(format!("{path}{end}"), test.ignores_case);
         match test.method.as_str() {
@@ -310,18 +371,16 @@ fn paths(test: &Test) -> Read {
             "beg" if path.ends_with('/') => any.push(Formula::atom(Atom::Path(start("")))),
             "beg" => any.push(Formula::atom(Atom::Path(start("*")))),
             "" | "str" if path == "/" => {
-                return Err("a route cannot be for the path `/` alone: the application must answer it".into());
+                return Err(ConditionError::OnlyRoot);
             }
             "" | "str" if path.ends_with('/') => {
-                return Err(format!("a route for {path} is for all paths below it, too"));
+                return Err(ConditionError::ExactFolder(path.clone()));
             }
             "" | "str" => any.push(Formula::exact_path(start(""))),
             other => {
-                return Err(format!(
-                    "-m {other}: a route has the beginning of a path, and no end or expression"
-                ));
+                return Err(ConditionError::PathMethod(other.to_owned()));
             }
         }
     }
-    if any.is_empty() { Err("expected a path".into()) } else { Ok(Formula::Any(any)) }
+    if any.is_empty() { Err(ConditionError::NoPath) } else { Ok(Formula::Any(any)) }
 }

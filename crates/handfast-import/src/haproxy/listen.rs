@@ -77,7 +77,7 @@ impl<'d> Import<'d> {
         for text in line.word(1).split(',') {
             match addresses(text) {
                 Ok(found) => bind.addresses.extend(found),
-                Err(what) => self.note_of(line, &format!("bind {text}"), Fate::Refused, what),
+                Err(error) => self.note_of(line, &format!("bind {text}"), Fate::Refused, error.to_string()),
             }
             if text.starts_with("[::]") && bind.has("v6only") {
                 self.note_of(line, &format!("bind {text} v6only"), Fate::Approximated, "it takes IPv4 too");
@@ -87,8 +87,23 @@ impl<'d> Import<'d> {
     }
 }
 
+/// Reason why an address cannot be listened on.
+#[derive(Debug, thiserror::Error)]
+enum ListenError {
+    #[error("expected an address and a port, or the path of a unix socket")]
+    OtherNetwork,
+    #[error("expected an address and a port")]
+    NoPort,
+    #[error("expected a port")]
+    WrongPort,
+    #[error("a range has at most {PORTS} ports here: write a service for it by hand")]
+    LongRange,
+    #[error("listeners need an IP address, and no name")]
+    HostName,
+}
+
 /// Listeners. HAProxy listens on IPv4 alone where no host is written.
-fn addresses(text: &str) -> Result<Vec<(String, Option<u16>)>, String> {
+fn addresses(text: &str) -> Result<Vec<(String, Option<u16>)>, ListenError> {
     let text = text.strip_prefix("tcp@").unwrap_or(text);
     let (text, host) = match text.strip_prefix("ipv6@").or_else(|| text.strip_prefix("tcp6@")) {
         Some(text) => (text, "::"),
@@ -100,19 +115,19 @@ fn addresses(text: &str) -> Result<Vec<(String, Option<u16>)>, String> {
         return Ok(vec![(format!("unix:{path}"), None)]);
     }
     if text.contains('@') {
-        return Err("expected an address and a port, or the path of a unix socket".into());
+        return Err(ListenError::OtherNetwork);
     }
-    let (before, ports) = text.rsplit_once(':').ok_or("expected an address and a port")?;
+    let (before, ports) = text.rsplit_once(':').ok_or(ListenError::NoPort)?;
     let (first, last) = ports.split_once('-').unwrap_or((ports, ports));
     let ports = first.parse::<u16>().ok().zip(last.parse::<u16>().ok());
-    let (first, last) = ports.filter(|(first, last)| first <= last).ok_or("expected a port")?;
+    let (first, last) = ports.filter(|(first, last)| first <= last).ok_or(ListenError::WrongPort)?;
     if last - first >= PORTS {
-        return Err(format!("a range has at most {PORTS} ports here: write a service for it by hand"));
+        return Err(ListenError::LongRange);
     }
     let before = if before == "*" { "" } else { before };
     let listener = |port: u16| {
         let address = Address::parse(&format!("{before}:{port}")).and_then(|address| address.listener(host));
-        let address = address.ok_or("listeners need an IP address, and no name")?;
+        let address = address.ok_or(ListenError::HostName)?;
         Ok((if address.starts_with("[::]") { format!("*:{port}") } else { address }, Some(port)))
     };
     (first..=last).map(listener).collect()

@@ -173,7 +173,7 @@ impl<'d> Import<'d> {
                 };
                 self.push(Rule { line, phase, formula, action }, around, rules);
             }
-            Err(what) => self.note(line, Fate::Refused, what),
+            Err(error) => self.note(line, Fate::Refused, error.to_string()),
         }
     }
 
@@ -257,7 +257,9 @@ impl<'d> Import<'d> {
                     let rule = Rule { line, phase, formula, action: Action::Backend(name.trim().into()) };
                     self.push(rule, around, rules);
                 }
-                Err(what) => self.note_of(line, &format!("{file}: {entry}"), Fate::Refused, what),
+                Err(error) => {
+                    self.note_of(line, &format!("{file}: {entry}"), Fate::Refused, error.to_string())
+                }
             }
         }
         if !default.is_empty() {
@@ -503,7 +505,7 @@ impl<'d> Import<'d> {
                 }
                 match condition::condition(line.from(3), around, Phase::Response) {
                     Ok(formula) => rules.push((line, formula, changes, kind == "http-after-response")),
-                    Err(what) => self.note(line, Fate::Refused, what),
+                    Err(error) => self.note(line, Fate::Refused, error.to_string()),
                 }
                 self.remarks(line, around);
             }

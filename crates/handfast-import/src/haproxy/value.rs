@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::note::UnknownVariable;
+
 /// Properties of the service that a text depends on.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ServiceFacts {
@@ -43,7 +45,7 @@ pub(super) struct Text {
 }
 
 /// A text with `%[…]` and `%ci` as one with variables in braces. **Errors**: what Handfast does not have.
-pub(super) fn template(text: &str, facts: ServiceFacts) -> Result<Text, String> {
+pub(super) fn template(text: &str, facts: ServiceFacts) -> Result<Text, UnknownVariable> {
     let mut converted = Text::default();
     let mut rest = text;
     while let Some(at) = rest.find(['%', '{', '}']) {
@@ -56,8 +58,9 @@ pub(super) fn template(text: &str, facts: ServiceFacts) -> Result<Text, String> 
             converted.text.push('%');
             rest = after;
         } else if let Some(inner) = rest.strip_prefix('[') {
-            let end = closing(inner).ok_or_else(|| format!("%[{inner}"))?;
-            let value = sample(&inner[..end], facts).ok_or_else(|| format!("%[{}]", &inner[..end]))?;
+            let end = closing(inner).ok_or_else(|| UnknownVariable(format!("%[{inner}")))?;
+            let value = sample(&inner[..end], facts);
+            let value = value.ok_or_else(|| UnknownVariable(format!("%[{}]", &inner[..end])))?;
             converted.text.push_str(&value.text);
             converted.remark = converted.remark.or(value.remark);
             rest = &inner[end + 1..];
@@ -69,8 +72,11 @@ pub(super) fn template(text: &str, facts: ServiceFacts) -> Result<Text, String> 
                 "HP" => "{path}",
                 "ID" => "{request-id}",
                 "sslv" => "{tls-version}",
-                "" => return Err(format!("%{}", rest.split_inclusive(']').next().unwrap_or_default())),
-                name => return Err(format!("%{name}")),
+                "" => {
+                    let written = rest.split_inclusive(']').next().unwrap_or_default();
+                    return Err(UnknownVariable(format!("%{written}")));
+                }
+                name => return Err(UnknownVariable(format!("%{name}"))),
             };
             converted.text.push_str(value);
             rest = &rest[end..];

@@ -2,6 +2,7 @@
 
 use super::grammar::{Directive, directives};
 use super::*;
+use crate::note::UnknownVariable;
 
 /// Files in a folder; the first one is read.
 fn read(files: &[(&str, &str)]) -> Result<Vec<Directive>, String> {
@@ -265,7 +266,7 @@ fn a_query_is_kept() {
     let template = |text| super::value::template(text, facts);
     assert_eq!(template("/new$is_args$args").as_deref(), Ok("/new{query}"));
     assert_eq!(template("/new$is_args$query_string/$host").as_deref(), Ok("/new{query}/{host}"));
-    assert_eq!(template("/new$is_args$argsx"), Err("$is_args".to_owned()));
+    assert_eq!(template("/new$is_args$argsx"), Err(UnknownVariable("$is_args".to_owned())));
     let (config, _) = converted("server { listen 80; location /a/ { proxy_pass http://a:1; } }");
     assert!(config.contains("redirect = { to = \"/a/{query}\", status = \"301\" }"), "{config}");
 }

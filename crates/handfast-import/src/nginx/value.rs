@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::note::UnknownVariable;
+
 /// Properties of the server that a text depends on.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ServerFacts<'s> {
@@ -12,7 +14,7 @@ pub(super) struct ServerFacts<'s> {
 }
 
 /// A text with variables in braces. **Errors**: the variable that Handfast does not have.
-pub(super) fn template(text: &str, facts: ServerFacts<'_>) -> Result<String, String> {
+pub(super) fn template(text: &str, facts: ServerFacts<'_>) -> Result<String, UnknownVariable> {
     let (mut converted, mut rest) = (String::new(), text);
     while let Some(at) = rest.find(['$', '{', '}']) {
         // With the question mark that Handfast's variable has too.
@@ -40,7 +42,7 @@ pub(super) fn template(text: &str, facts: ServerFacts<'_>) -> Result<String, Str
                 rest.find(|sign: char| !sign.is_ascii_alphanumeric() && sign != '_').unwrap_or(rest.len()),
             ),
         };
-        converted.push_str(&variable(name, facts).ok_or_else(|| format!("${name}"))?);
+        converted.push_str(&variable(name, facts).ok_or_else(|| UnknownVariable(format!("${name}")))?);
         rest = after;
     }
     converted.push_str(rest);

@@ -23,7 +23,7 @@ use http_body_util::Full;
 use hyper::body::{Body, Incoming};
 use hyper::{HeaderMap, StatusCode};
 
-use super::sequence::{MAX_BODY_BYTES, Values, take};
+use super::sequence::{MAX_BODY_BYTES, MissingValue, Values, take};
 use crate::connect::{Connected, connect};
 use crate::context::{Caller, ThreadContext};
 use crate::failure::{Cause, Step, StepFailure};
@@ -44,7 +44,7 @@ pub(super) struct CompleteResponse {
     pub(super) first_byte: Moment,
     pub(super) done: Moment,
     /// The values that the plan takes from it, or which one it has not.
-    pub(super) taken: Result<Values, String>,
+    pub(super) taken: Result<Values, MissingValue>,
 }
 
 /// Reason why there is no answer.

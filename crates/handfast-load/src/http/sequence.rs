@@ -104,10 +104,15 @@ fn bytes_of(mut body: Full<Bytes>) -> Bytes {
     }
 }
 
+/// A value that is not in an answer, described as in messages.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("the answer has no {0}")]
+pub(super) struct MissingValue(String);
+
 /// The values of an answer.
 ///
 /// **Errors**: the value that is not there.
-pub(super) fn take(takes: &[Take], headers: &HeaderMap, body: &[u8]) -> Result<Values, String> {
+pub(super) fn take(takes: &[Take], headers: &HeaderMap, body: &[u8]) -> Result<Values, MissingValue> {
     let json = takes.iter().any(|take| matches!(take.from, Source::Json(_)));
     let parsed: Option<serde_json::Value> = json.then(|| serde_json::from_slice(body).ok()).flatten();
     let mut values = Values::new();
@@ -123,7 +128,7 @@ pub(super) fn take(takes: &[Take], headers: &HeaderMap, body: &[u8]) -> Result<V
                 })
             }
         };
-        values.insert(name.clone(), value.ok_or_else(|| format!("the answer has no {}", from.shown()))?);
+        values.insert(name.clone(), value.ok_or_else(|| MissingValue(from.shown()))?);
     }
     Ok(values)
 }
@@ -164,7 +169,8 @@ mod tests {
         let takes = ["h=header:X-Token", "s=json:/a/0/b", "n=json:/a/1"].map(take_of);
         let found = take(&takes, &headers, body).expect("all are there");
         assert_eq!(found.values().collect::<Vec<_>>(), ["abc", "7", "text"]);
-        let missing = |text: &str, body: &[u8]| take(&[take_of(text)], &headers, body).expect_err(text);
+        let missing =
+            |text: &str, body: &[u8]| take(&[take_of(text)], &headers, body).expect_err(text).to_string();
         assert_eq!(missing("h=header:other", body), "the answer has no header `other`");
         assert_eq!(missing("h=json:/a/2", body), "the answer has no JSON value at `/a/2`");
         assert_eq!(missing("h=json:/a", b"no JSON"), "the answer has no JSON value at `/a`");

@@ -21,7 +21,7 @@ use std::net::SocketAddr;
 use std::time::{Duration, SystemTime};
 
 use handfast_text::calendar::Utc;
-use handfast_wire::capture::{CaptureReader, Format, Frame, MAX_RECORD_BYTES, Next};
+use handfast_wire::capture::{Broken, CaptureReader, Format, Frame, MAX_RECORD_BYTES, Next};
 use handfast_wire::link::ip_packet;
 use handfast_wire::packet::{Segment, segment};
 
@@ -34,12 +34,41 @@ pub const MAX_CONNECTIONS: usize = 10_000;
 /// Bytes of all connections that wait for others.
 const MAX_HELD_BYTES: usize = 16 << 20;
 
+/// Reason why a file is not analysed.
+#[derive(Debug, thiserror::Error)]
+pub enum CaptureError {
+    /// It cannot be read.
+    #[error("read {name}: {source}")]
+    Read {
+        /// Its name.
+        name: String,
+        /// Error of the system.
+        source: io::Error,
+    },
+    /// It is no capture.
+    #[error("read {name}: {source}")]
+    NoCapture {
+        /// Its name.
+        name: String,
+        /// Problem with its first bytes.
+        source: Broken,
+    },
+    /// It ends before its format is known.
+    #[error("read {name}: {bytes} bytes, expected pcap or pcapng")]
+    TooShort {
+        /// Its name.
+        name: String,
+        /// Bytes that are there.
+        bytes: usize,
+    },
+}
+
 /// Reads a capture to its end.
 ///
 /// **Errors**: it cannot be read, or is no capture. One that is cut off or damaged further on is reported up to there.
 ///
 /// **Cost**: one pass; memory as the module's head says.
-pub fn read(name: &str, program: &str, file: &mut dyn Read) -> Result<CaptureReport, String> {
+pub fn read(name: &str, program: &str, file: &mut dyn Read) -> Result<CaptureReport, CaptureError> {
     let mut table = Table::default();
     let read = each(name, file, &mut |frame, interface| table.take(frame, interface))?;
     Ok(table.report(CaptureReport {
@@ -68,13 +97,15 @@ fn each(
     name: &str,
     file: &mut dyn Read,
     take: &mut dyn FnMut(&Frame<'_>, Option<&str>),
-) -> Result<Whole, String> {
+) -> Result<Whole, CaptureError> {
     let mut reader = CaptureReader::default();
     let mut window = Window { file, bytes: Vec::new(), at: 0, passed: 0, over: false };
-    let unread = |error: io::Error| format!("read {name}: {error}");
+    let unread = |source: io::Error| CaptureError::Read { name: name.to_owned(), source };
     let broken = loop {
         match reader.next(&window.bytes[window.at..]) {
-            Err(broken) if window.passed == 0 => return Err(format!("read {name}: {broken}")),
+            Err(broken) if window.passed == 0 => {
+                return Err(CaptureError::NoCapture { name: name.to_owned(), source: broken });
+            }
             Err(broken) => break Some(format!("damaged behind byte {}: {broken}", window.passed)),
             Ok(Next::More(required)) => {
                 if !window.fill(required).map_err(unread)? {
@@ -98,7 +129,7 @@ fn each(
     };
     match reader.format() {
         Some(format) => Ok(Whole { format, bytes: window.passed, broken }),
-        None => Err(format!("read {name}: {} bytes, expected pcap or pcapng", window.bytes.len())),
+        None => Err(CaptureError::TooShort { name: name.to_owned(), bytes: window.bytes.len() }),
     }
 }
 

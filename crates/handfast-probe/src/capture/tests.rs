@@ -125,7 +125,7 @@ impl Made {
 }
 
 fn read_all(mut bytes: &[u8]) -> Result<CaptureReport, String> {
-    read("a.pcapng", "handfast 0", &mut bytes)
+    read("a.pcapng", "handfast 0", &mut bytes).map_err(|error| error.to_string())
 }
 
 /// TLS 1.3 with a server that thinks for 5 ms, and whose flight does not fit ten segments.

@@ -84,7 +84,7 @@ fn packed(plain: &[u8]) -> String {
 }
 
 fn refused(text: &str) -> String {
-    Histogram::decode(text).expect_err("it was read")
+    Histogram::decode(text).expect_err("it was read").to_string()
 }
 
 #[test]

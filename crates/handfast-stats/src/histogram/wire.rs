@@ -7,7 +7,7 @@
 use std::io::Read;
 
 use flate2::read::ZlibDecoder;
-use hdrhistogram::serialization::Deserializer;
+use hdrhistogram::serialization::{DeserializeError, Deserializer};
 
 use super::{DIGITS, HIGHEST, LOWEST};
 
@@ -22,28 +22,97 @@ const NUMBER: usize = 9;
 /// Most samples in one histogram: a thousand million a second for three days. So that sums of many still fit 64 bits.
 const MAX_SAMPLES: u64 = 1 << 48;
 
+/// Problem with the bytes of a histogram.
+#[derive(Debug, thiserror::Error)]
+pub enum WireError {
+    /// The bytes end within the header.
+    #[error("ends within its header")]
+    Header,
+    /// The first bytes are those of another format.
+    #[error("begins with {0:#010x}, expected {COMPRESSED:#010x} (V2, DEFLATE)")]
+    Cookie(u32),
+    /// The announced length is wrong.
+    #[error("{announced} bytes are announced and {there} are there")]
+    Length {
+        /// Bytes that the header announces.
+        announced: u32,
+        /// Bytes behind it.
+        there: usize,
+    },
+    /// DEFLATE is damaged.
+    #[error("inflate: {0}")]
+    Inflate(#[source] std::io::Error),
+    /// No histogram of ours has that many bytes.
+    #[error("longer than {most} bytes when inflated")]
+    TooLong {
+        /// Bytes of the largest one.
+        most: usize,
+    },
+    /// The inflated bytes end within their header.
+    #[error("ends within its inner header")]
+    InnerHeader,
+    /// The first inflated bytes are those of another format.
+    #[error("begins, inflated, with {0:#010x}, expected {PLAIN:#010x} (V2)")]
+    InnerCookie(u32),
+    /// The announced length of the counts is wrong.
+    #[error("{announced} bytes of counts are announced and {there} are there")]
+    CountsLength {
+        /// Bytes that the header announces.
+        announced: u32,
+        /// Bytes behind it.
+        there: usize,
+    },
+    /// It has other bounds than ours.
+    #[error(
+        "counts from {lowest} to {highest} with {digits} digits, expected {LOWEST} to {HIGHEST} ns with {DIGITS}"
+    )]
+    Bounds {
+        /// The lowest value.
+        lowest: u64,
+        /// The highest value.
+        highest: u64,
+        /// Digits that are exact.
+        digits: u32,
+    },
+    /// The bytes end within a count.
+    #[error("ends within a count")]
+    Count,
+    /// It has more counters than its bounds need.
+    #[error("more than {counters} counters")]
+    ManyCounters {
+        /// Counters of a histogram with our bounds.
+        counters: u64,
+    },
+    /// It has more samples than any run.
+    #[error("more than {MAX_SAMPLES} samples")]
+    ManySamples,
+    /// The library refuses it for another reason.
+    #[error(transparent)]
+    Library(DeserializeError),
+}
+
 /// Reads one histogram.
-pub(super) fn read(bytes: &[u8]) -> Result<hdrhistogram::Histogram<u64>, String> {
+pub(super) fn read(bytes: &[u8]) -> Result<hdrhistogram::Histogram<u64>, WireError> {
     let plain = inflate(bytes)?;
     check(&plain)?;
-    Deserializer::new().deserialize(&mut plain.as_slice()).map_err(|error| error.to_string())
+    Deserializer::new().deserialize(&mut plain.as_slice()).map_err(WireError::Library)
 }
 
 /// Decompresses, up to the length of the largest histogram of ours.
-fn inflate(bytes: &[u8]) -> Result<Vec<u8>, String> {
-    let (cookie, rest) = split_u32(bytes).ok_or("ends within its header")?;
-    let (length, rest) = split_u32(rest).ok_or("ends within its header")?;
+fn inflate(bytes: &[u8]) -> Result<Vec<u8>, WireError> {
+    let (cookie, rest) = split_u32(bytes).ok_or(WireError::Header)?;
+    let (length, rest) = split_u32(rest).ok_or(WireError::Header)?;
     if cookie != COMPRESSED {
-        return Err(format!("begins with {cookie:#010x}, expected {COMPRESSED:#010x} (V2, DEFLATE)"));
+        return Err(WireError::Cookie(cookie));
     }
     if usize::try_from(length).ok() != Some(rest.len()) {
-        return Err(format!("{length} bytes are announced and {} are there", rest.len()));
+        return Err(WireError::Length { announced: length, there: rest.len() });
     }
     let most = HEADER + NUMBER * counters();
     let mut plain = Vec::new();
     let reader = ZlibDecoder::new(rest);
-    reader.take(most as u64 + 1).read_to_end(&mut plain).map_err(|error| format!("inflate: {error}"))?;
-    if plain.len() > most { Err(format!("longer than {most} bytes when inflated")) } else { Ok(plain) }
+    reader.take(most as u64 + 1).read_to_end(&mut plain).map_err(WireError::Inflate)?;
+    if plain.len() > most { Err(WireError::TooLong { most }) } else { Ok(plain) }
 }
 
 /// Returns the number of counters of a histogram with our bounds, which is the length of the library's array.
@@ -62,32 +131,30 @@ pub(super) fn counters() -> usize {
 }
 
 /// Header and numbers of the inflated form.
-fn check(plain: &[u8]) -> Result<(), String> {
-    let header = plain.get(..HEADER).ok_or("ends within its inner header")?;
+fn check(plain: &[u8]) -> Result<(), WireError> {
+    let header = plain.get(..HEADER).ok_or(WireError::InnerHeader)?;
     let four = |at: usize| header[at..at + 4].iter().fold(0_u32, |sum, byte| sum << 8 | u32::from(*byte));
     let eight = |at: usize| u64::from(four(at)) << 32 | u64::from(four(at + 4));
     let bounds = (eight(16), eight(24), four(12));
     let numbers = &plain[HEADER..];
     if four(0) != PLAIN {
-        return Err(format!("begins, inflated, with {:#010x}, expected {PLAIN:#010x} (V2)", four(0)));
+        return Err(WireError::InnerCookie(four(0)));
     }
     if usize::try_from(four(4)).ok() != Some(numbers.len()) {
-        return Err(format!("{} bytes of counts are announced and {} are there", four(4), numbers.len()));
+        return Err(WireError::CountsLength { announced: four(4), there: numbers.len() });
     }
     if bounds != (LOWEST, HIGHEST, u32::from(DIGITS)) || four(8) != 0 || eight(32) != 1_f64.to_bits() {
-        return Err(format!(
-            "counts from {} to {} with {} digits, expected {LOWEST} to {HIGHEST} ns with {DIGITS}",
-            bounds.0, bounds.1, bounds.2
-        ));
+        let (lowest, highest, digits) = bounds;
+        return Err(WireError::Bounds { lowest, highest, digits });
     }
     check_numbers(numbers)
 }
 
 /// Each number is a count, or, below zero, how many counters to leave out.
-fn check_numbers(mut numbers: &[u8]) -> Result<(), String> {
+fn check_numbers(mut numbers: &[u8]) -> Result<(), WireError> {
     let (counters, mut at, mut total) = (counters() as u64, 0_u64, 0_u64);
     while !numbers.is_empty() {
-        let (number, rest) = split_number(numbers).ok_or("ends within a count")?;
+        let (number, rest) = split_number(numbers).ok_or(WireError::Count)?;
         numbers = rest;
         if number < 0 {
             at = at.saturating_add(number.unsigned_abs());
@@ -96,10 +163,10 @@ fn check_numbers(mut numbers: &[u8]) -> Result<(), String> {
             total = total.saturating_add(number.unsigned_abs());
         }
         if at > counters {
-            return Err(format!("more than {counters} counters"));
+            return Err(WireError::ManyCounters { counters });
         }
         if total > MAX_SAMPLES {
-            return Err(format!("more than {MAX_SAMPLES} samples"));
+            return Err(WireError::ManySamples);
         }
     }
     Ok(())

@@ -38,7 +38,7 @@ pub(super) fn size(words: &SizeWords) -> Result<ReportWithJson, Refusal> {
     let machine = Machine::here();
     let costs = costs(words, &mut planned)?;
     let pairs = values::number(&words.pairs, 1, MAX_PAIRS).unwrap_or(1);
-    let kernel = pairs::measure(&machine, pairs).map_err(|error| error.to_string());
+    let kernel = pairs::measure(&machine, pairs);
     let size = size::size(&machine, &program(), planned, costs, kernel);
     let mut report = to_report(&size);
     report.sort();

@@ -8,8 +8,10 @@ use std::net::{IpAddr, SocketAddr};
 use handfast_observe::cause::Cause;
 use handfast_observe::steps::Side;
 use handfast_text::calendar::seconds_since_1970;
+use handfast_text::units::counted;
 use serde_json::Value;
 
+use super::lines::MAX_LINE_BYTES;
 use super::request::Request;
 
 /// A time that no connection reaches; longer ones count as this.
@@ -101,15 +103,29 @@ pub(super) fn json_of(line: &[u8]) -> Option<&[u8]> {
     (start == 0 || line[start - 1] == b' ').then(|| &line[start..])
 }
 
+/// Reason why a line is none of the access log.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum EntryError {
+    #[error("longer than {}", counted(MAX_LINE_BYTES as u64, "byte"))]
+    TooLong,
+    #[error("no line of the access log: expected a JSON object")]
+    NoObject,
+    #[error("not JSON: {0}")]
+    Json(#[from] serde_json::Error),
+    #[error("no line of the access log: `time` is missing, or not as 2026-03-01T12:00:00.042Z")]
+    NoTime,
+    #[error("no line of the access log: `reason.cause` is missing")]
+    NoCause,
+}
+
 /// Reads a line.
 ///
 /// **Errors**: what is wrong with it, for people.
-pub(super) fn parse(line: &[u8]) -> Result<Entry, String> {
-    let json = json_of(line).ok_or("no line of the access log: expected a JSON object")?;
-    let value: Value = serde_json::from_slice(json).map_err(|error| format!("not JSON: {error}"))?;
+pub(super) fn parse(line: &[u8]) -> Result<Entry, EntryError> {
+    let json = json_of(line).ok_or(EntryError::NoObject)?;
+    let value: Value = serde_json::from_slice(json)?;
     let time = value["time"].as_str().and_then(seconds_since_1970);
-    let time =
-        time.ok_or("no line of the access log: `time` is missing, or not as 2026-03-01T12:00:00.042Z")?;
+    let time = time.ok_or(EntryError::NoTime)?;
     if let Some(lines) = value["dropped_lines"].as_u64() {
         return Ok(Entry::Loss { time, lines, because: text(&value["because"]) });
     }
@@ -118,7 +134,7 @@ pub(super) fn parse(line: &[u8]) -> Result<Entry, String> {
     }
     let reason = &value["reason"];
     if reason["cause"].as_str().is_none_or(str::is_empty) {
-        return Err("no line of the access log: `reason.cause` is missing".into());
+        return Err(EntryError::NoCause);
     }
     let seconds = |step: &str| seconds(&value, step);
     Ok(Entry::Connection(Box::new(Connection {

@@ -7,16 +7,18 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use handfast_text::calendar::seconds_of_moment;
 use handfast_text::duration;
 
+/// A text is neither a duration nor a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("expected a time such as 1h (that long ago), 14:30 (today, UTC), 2026-03-01, 2026-03-01T14:30:05Z")]
+pub(crate) struct MomentError;
+
 /// Reads a moment, in UTC where it has no offset; a duration is that long before `now`.
-pub(crate) fn parse(text: &str, now: SystemTime) -> Result<f64, String> {
+pub(crate) fn parse(text: &str, now: SystemTime) -> Result<f64, MomentError> {
     if let Ok(ago) = duration::parse(text) {
         let now = now.duration_since(UNIX_EPOCH).unwrap_or_default();
         return Ok(now.as_secs_f64() - ago.as_secs_f64());
     }
-    seconds_of_moment(text, now).ok_or_else(|| {
-        "expected a time such as 1h (that long ago), 14:30 (today, UTC), 2026-03-01, 2026-03-01T14:30:05Z"
-            .into()
-    })
+    seconds_of_moment(text, now).ok_or(MomentError)
 }
 
 #[cfg(test)]
@@ -46,7 +48,7 @@ mod tests {
             assert_eq!(parse(text, now), Ok(expected), "{text}");
         }
         for text in ["", "yesterday", "25:00", "2026-13-01", "12", "2026-03-01T", "2026-02-31"] {
-            let wrong = parse(text, now).expect_err(text);
+            let wrong = parse(text, now).expect_err(text).to_string();
             assert!(wrong.starts_with("expected a time such as 1h"), "{text}: {wrong}");
         }
     }

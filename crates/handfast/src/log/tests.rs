@@ -268,14 +268,14 @@ fn the_configuration_says_where_the_log_is() {
         ("journald", "journalctl -t"),
         ("syslog", "name the file"),
     ] {
-        let wrong = with(to).expect_err(to);
+        let wrong = with(to).expect_err(to).to_string();
         assert!(
             wrong.contains("the access log ") && wrong.contains("\nhint: ") && wrong.contains(hint),
             "{wrong}"
         );
     }
-    assert!(files(&words(&[])).expect_err("nothing is named").contains("hint: handfast log -c"));
-    assert!(files(&words(&["a", "b", "-f"])).expect_err("two").contains("expected one"));
+    assert!(files(&words(&[])).expect_err("nothing is named").to_string().contains("hint: handfast log -c"));
+    assert!(files(&words(&["a", "b", "-f"])).expect_err("two").to_string().contains("expected one"));
 }
 
 #[test]

@@ -34,7 +34,7 @@ fn read(path: &Path, words: &ProbeWords) -> Result<ExitCode, Refusal> {
         let file = File::open(path).map_err(|error| Refusal::wrong_use(format!("read {name}: {error}")))?;
         capture::read(&name, &program, &mut { file } as &mut dyn Read)
     };
-    let report = report.map_err(Refusal::wrong_use)?;
+    let report = report.map_err(|error| Refusal::wrong_use(error.to_string()))?;
     let (on_output, style) = style(words);
     let text = if words.verbose { capture::to_text } else { capture::to_summary };
     let text = text(&report, style);

@@ -134,12 +134,17 @@ pub(crate) struct SizeWords {
     pub(crate) output: OutputWords,
 }
 
+#[derive(Debug, thiserror::Error)]
+enum IntervalError {
+    #[error(transparent)]
+    Duration(#[from] handfast_text::duration::DurationError),
+    #[error("expected at most 1d")]
+    TooLong,
+}
+
 /// At most a day.
-fn interval(text: &str) -> Result<std::time::Duration, String> {
+fn interval(text: &str) -> Result<std::time::Duration, IntervalError> {
     let longest = std::time::Duration::from_secs(86_400);
-    match handfast_text::duration::parse(text) {
-        Ok(time) if time <= longest => Ok(time),
-        Ok(_) => Err("expected at most 1d".to_owned()),
-        Err(error) => Err(error.to_string()),
-    }
+    let time = handfast_text::duration::parse(text)?;
+    if time <= longest { Ok(time) } else { Err(IntervalError::TooLong) }
 }

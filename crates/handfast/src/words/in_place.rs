@@ -99,9 +99,14 @@ impl Printed {
     }
 }
 
+/// An option of another program is not written `NAME=VALUE`.
+#[derive(Debug, thiserror::Error)]
+#[error("expected NAME=VALUE")]
+pub(crate) struct NoValue;
+
 /// Reads `NAME=VALUE`.
-pub(crate) fn option(text: &str) -> Result<(String, String), String> {
-    let (name, value) = text.split_once('=').ok_or("expected NAME=VALUE")?;
+pub(crate) fn option(text: &str) -> Result<(String, String), NoValue> {
+    let (name, value) = text.split_once('=').ok_or(NoValue)?;
     Ok((name.to_owned(), value.to_owned()))
 }
 
@@ -170,7 +175,7 @@ fn hitch(words: &[String]) -> Translation {
             }
         };
         if let Err(what) = read {
-            return Printed::wrong(&what, HITCH_USAGE);
+            return Printed::wrong(&what.to_string(), HITCH_USAGE);
         }
     }
     // As in hitch, the files come last.
@@ -181,18 +186,27 @@ fn hitch(words: &[String]) -> Translation {
     of_another([verb.to_owned(), "--hitch".to_owned(), file].into_iter().chain(given))
 }
 
+/// Problem with hitch's command line.
+#[derive(Debug, thiserror::Error)]
+enum HitchError {
+    #[error("{0} needs a value")]
+    NeedsValue(String),
+    #[error("{0} is not an option of hitch's command line")]
+    Unknown(String),
+}
+
 type Rest<'w> = std::slice::Iter<'w, String>;
 
 impl Hitch {
     /// `NAME`, `NAME=VALUE` or `NAME VALUE`.
-    fn long(&mut self, word: &str, left: &mut Rest<'_>) -> Result<(), String> {
+    fn long(&mut self, word: &str, left: &mut Rest<'_>) -> Result<(), HitchError> {
         let (name, value) = word.split_once('=').map_or((word, None), |(name, value)| (name, Some(value)));
         match name {
             "test" => self.is_test = true,
             "config" => self.file = Some(needed(name, value, left)?),
             _ => {
                 let known = HITCH_OPTIONS.into_iter().find(|(known, ..)| *known == name);
-                let (_, _, takes_value) = known.ok_or_else(|| unknown(&format!("--{name}")))?;
+                let (_, _, takes_value) = known.ok_or_else(|| HitchError::Unknown(format!("--{name}")))?;
                 let value =
                     if takes_value { needed(name, value, left)? } else { value.unwrap_or("on").to_owned() };
                 self.given.push(format!("{name}={value}"));
@@ -202,14 +216,14 @@ impl Hitch {
     }
 
     /// Letters, of which the last may take a value: the rest of the word, or the next one.
-    fn short(&mut self, letters: &str, left: &mut Rest<'_>) -> Result<(), String> {
+    fn short(&mut self, letters: &str, left: &mut Rest<'_>) -> Result<(), HitchError> {
         for (at, letter) in letters.char_indices() {
             if letter == 't' {
                 self.is_test = true;
                 continue;
             }
             let known = HITCH_OPTIONS.into_iter().find(|(_, known, _)| *known == Some(letter));
-            let (name, _, takes_value) = known.ok_or_else(|| unknown(&format!("-{letter}")))?;
+            let (name, _, takes_value) = known.ok_or_else(|| HitchError::Unknown(format!("-{letter}")))?;
             if !takes_value {
                 self.given.push(format!("{name}=on"));
                 continue;
@@ -222,13 +236,9 @@ impl Hitch {
     }
 }
 
-fn needed(name: &str, value: Option<&str>, left: &mut Rest<'_>) -> Result<String, String> {
+fn needed(name: &str, value: Option<&str>, left: &mut Rest<'_>) -> Result<String, HitchError> {
     let value = value.map(str::to_owned).or_else(|| left.next().cloned());
-    value.ok_or_else(|| format!("{name} needs a value"))
-}
-
-fn unknown(option: &str) -> String {
-    format!("{option} is not an option of hitch's command line")
+    value.ok_or_else(|| HitchError::NeedsValue(name.to_owned()))
 }
 
 #[cfg(test)]

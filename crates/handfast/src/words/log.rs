@@ -70,13 +70,13 @@ pub(crate) struct OnlyWords {
     #[arg(long, value_name = "CAUSE", value_parser = cause)]
     pub(crate) cause: Vec<Cause>,
     /// Only clients of this address or network: 192.0.2.7, 2001:db8::/32 (may be repeated)
-    #[arg(long, value_name = "ADDRESS", value_parser = prefix)]
+    #[arg(long, value_name = "ADDRESS", value_parser = str::parse::<Prefix>)]
     pub(crate) client: Vec<Prefix>,
     /// Only what this service served (may be repeated)
     #[arg(long, value_name = "NAME")]
     pub(crate) service: Vec<String>,
     /// Only connections with a handshake and a connect to the backend that took this long together, or longer, and requests that did
-    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    #[arg(long, value_name = "DURATION", value_parser = handfast_text::duration::parse)]
     pub(crate) slow: Option<Duration>,
     /// Only what this backend served, by its name in the log (may be repeated)
     #[arg(long, value_name = "NAME")]
@@ -92,8 +92,18 @@ pub(crate) struct OnlyWords {
     pub(crate) host: Vec<String>,
 }
 
+#[derive(Debug, thiserror::Error)]
+#[error("expected a status such as 404, a class such as 5xx, or none")]
+struct NotAStatus;
+
+#[derive(Debug, thiserror::Error)]
+#[error("no cause has this name; {hint}")]
+struct UnknownCause {
+    hint: String,
+}
+
 /// The statuses of a word; a request without one has 0.
-fn status(text: &str) -> Result<RangeInclusive<u64>, String> {
+fn status(text: &str) -> Result<RangeInclusive<u64>, NotAStatus> {
     if text == "none" {
         return Ok(0..=0);
     }
@@ -103,26 +113,18 @@ fn status(text: &str) -> Result<RangeInclusive<u64>, String> {
     };
     match (first.parse(), last.parse()) {
         (Ok(first @ 100..=999), Ok(last)) => Ok(first..=last),
-        _ => Err("expected a status such as 404, a class such as 5xx, or none".into()),
+        _ => Err(NotAStatus),
     }
 }
 
-fn time(text: &str) -> Result<f64, String> {
+fn time(text: &str) -> Result<f64, moment::MomentError> {
     moment::parse(text, SystemTime::now())
 }
 
-fn cause(text: &str) -> Result<Cause, String> {
+fn cause(text: &str) -> Result<Cause, UnknownCause> {
     Cause::named(text).ok_or_else(|| {
         let hint = did_you_mean(text, Cause::all().map(Cause::name));
         let hint = hint.unwrap_or_else(|| "docs/diagnose/causes.md lists all causes".into());
-        format!("no cause has this name; {hint}")
+        UnknownCause { hint }
     })
-}
-
-fn prefix(text: &str) -> Result<Prefix, String> {
-    text.parse().map_err(|error: handfast_net::prefix::PrefixError| error.to_string())
-}
-
-fn duration(text: &str) -> Result<Duration, String> {
-    handfast_text::duration::parse(text).map_err(|error| error.to_string())
 }
