@@ -64,6 +64,8 @@ impl fmt::Display for Fault {
     }
 }
 
+impl std::error::Error for Fault {}
+
 /// A message bus.
 pub trait Bus: Send + Sync {
     /// Sends to all subscribers. A message that was sent need not arrive.

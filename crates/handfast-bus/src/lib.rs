@@ -9,7 +9,7 @@
 //! | between machines, inside the process | `bus/nats.rs`, `bus/local.rs` |
 //! | checks before joining a server | `safety.rs` |
 //! | a server's configuration, written with its certificate and passwords | `setup.rs` |
-//! | why something cannot begin, in words for people | `refusal.rs` |
+//! | why a bus cannot be joined, checked or set up | `error.rs` |
 #![forbid(unsafe_code)]
 
 use std::fmt;
@@ -18,14 +18,16 @@ use std::path::PathBuf;
 use aws_lc_rs::rand;
 use data_encoding::HEXLOWER;
 
+use error::Problem;
+
 mod bus;
-mod refusal;
+mod error;
 mod safety;
 mod setup;
 
 pub use bus::local::Local;
 pub use bus::{Bus, Fault, Feed, Later, Message};
-pub use refusal::Refusal;
+pub use error::BusError;
 pub use safety::{doctor, join, printable, read_private};
 pub use setup::{PORT, Setup};
 
@@ -136,19 +138,17 @@ impl fmt::Debug for BusAddress {
 /// Checks the name of a fleet, which is a token of its subjects.
 ///
 /// **Errors**: a name that is not one token of letters, digits, `-` and `_`, or is ours.
-pub fn check_fleet(fleet: &str) -> Result<(), Refusal> {
+pub fn check_fleet(fleet: &str) -> Result<(), BusError> {
     if fleet == CHECK || fleet.len() > 64 || token(fleet) != fleet || fleet.is_empty() {
-        let what = format!("fleet {fleet:?}: expected up to 64 letters, digits, `-` and `_`");
-        return Err(Refusal::wrong_use(what));
+        return Err(Problem::FleetName(fleet.to_owned()).into());
     }
     Ok(())
 }
 
 /// A unique name: 64 bits, in hex. **Errors**: the system has no random numbers.
-pub fn fresh_id() -> Result<String, Refusal> {
+pub fn fresh_id() -> Result<String, BusError> {
     let mut bytes = [0; 8];
-    rand::fill(&mut bytes)
-        .map_err(|_| Refusal::failed("draw a random name: the system has no random numbers"))?;
+    rand::fill(&mut bytes).map_err(|_| Problem::Random { purpose: "a random name" })?;
     Ok(HEXLOWER.encode(&bytes))
 }
 

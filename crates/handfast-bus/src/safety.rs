@@ -3,7 +3,6 @@
 //!
 //! In: a [`BusAddress`]. Out: a bus that is safe to use, or why not and what to do about it.
 
-use std::fmt;
 use std::fs;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -24,7 +23,8 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::bus::Bus;
 use crate::bus::nats::{ConnectionSettings, Nats, place};
-use crate::{BusAddress, CHECK, Purpose, Refusal, check_fleet, fresh_id};
+use crate::error::{Problem, Reach, Unreachable};
+use crate::{BusAddress, BusError, CHECK, Purpose, check_fleet, fresh_id};
 
 /// Timeout for reaching a server and reading its greeting.
 const GREETING: Duration = Duration::from_secs(5);
@@ -38,12 +38,12 @@ const COMPLAINING: Duration = Duration::from_secs(2);
 const SOUND: [u32; 3] = [2, 10, 27];
 impl Purpose {
     /// The hint for a server that others can reach.
-    fn set_up(self) -> String {
+    pub(crate) fn set_up(self) -> String {
         format!("`{}` writes a configuration with TLS, users and narrow permissions", self.command())
     }
 
     /// The hint for a server that others can reach although only this machine needs it.
-    fn listen_here(self) -> String {
+    pub(crate) fn listen_here(self) -> String {
         format!("`nats-server -a 127.0.0.1` listens for this machine only; for others, {}", self.set_up())
     }
 }
@@ -107,7 +107,7 @@ struct Inspection {
 /// Joins a bus that is safe to join. `name` is our name in the server's list of clients, `inbox` the subject of answers.
 ///
 /// **Errors**: a server that others can reach without TLS, users or narrow permissions; one that cannot be reached.
-pub async fn join(address: &BusAddress, name: &str, inbox: &str) -> Result<Arc<dyn Bus>, Refusal> {
+pub async fn join(address: &BusAddress, name: &str, inbox: &str) -> Result<Arc<dyn Bus>, BusError> {
     let (inspection, nats, complaints) = connect(address, name, inbox).await?;
     for warning in inspection.openness().into_iter().chain(inspection.weaknesses()) {
         tracing::warn!("{warning}");
@@ -122,7 +122,7 @@ pub async fn join(address: &BusAddress, name: &str, inbox: &str) -> Result<Arc<d
 /// Checks a bus like joining it: each finding as a sentence.
 ///
 /// **Errors**: what prevents a worker or coordinator from joining.
-pub async fn doctor(bus: &BusAddress) -> Result<Vec<String>, Refusal> {
+pub async fn doctor(bus: &BusAddress) -> Result<Vec<String>, BusError> {
     check_fleet(&bus.fleet)?;
     let id = fresh_id()?;
     let (inspection, nats, complaints) = connect(bus, "handfast doctor", &bus.inbox(&id)).await?;
@@ -158,22 +158,19 @@ async fn connect(
     address: &BusAddress,
     name: &str,
     inbox: &str,
-) -> Result<(Inspection, Arc<Nats>, mpsc::Receiver<String>), Refusal> {
-    let wrong = |what: &str| {
-        Refusal::wrong_use(format!("the bus's URL: {what}")).hint("write nats://HOST:4222 or tls://HOST:4222")
-    };
-    let server: ServerAddr = address.url.parse().map_err(|_| wrong("it cannot be read"))?;
+) -> Result<(Inspection, Arc<Nats>, mpsc::Receiver<String>), BusError> {
+    let server: ServerAddr = address.url.parse().map_err(|_| Problem::Url)?;
     if !["nats", "tls"].contains(&server.scheme()) || server.host().is_empty() {
-        return Err(wrong("expected nats:// or tls://, and a host"));
+        return Err(Problem::Scheme.into());
     }
     let user = user(address, &server)?;
     let place = place(&server);
-    let failed = |what: String| Refusal::failed(format!("reach the bus {place}: {what}"));
+    let failed = |source| Problem::Unreachable { place: place.clone(), purpose: address.purpose, source };
     let deadline = Instant::now() + GREETING;
     let found = timeout_at(deadline, tokio::net::lookup_host((server.host(), server.port()))).await;
     let addresses: Vec<SocketAddr> = found
-        .map_err(|_| failed("its name was not resolved in time".into()))?
-        .map_err(|error| failed(format!("its name was not resolved: {error}")))?
+        .map_err(|_| failed(Unreachable::ResolveTimeout))?
+        .map_err(|error| failed(Unreachable::Resolve(error)))?
         .collect();
     let far = !addresses.iter().all(|address| address.ip().to_canonical().is_loopback());
     let mut inspection = Inspection {
@@ -190,19 +187,9 @@ async fn connect(
         inspection.greeting = Greeting::within_tls(nats.greeting());
         connection = Some((nats, complaints));
     } else {
-        let silent = |what: String| {
-            failed(what).hint(format!(
-                "if the server has `handshake_first: true`, set {}; otherwise check whether nats-server listens on this address and port",
-                address.purpose.tls_first()
-            ))
-        };
         let greeting = timeout_at(deadline, greeting(&addresses)).await;
-        let greeting = greeting.map_err(|_| silent("it sent no greeting in time".into()))?;
-        inspection.greeting = greeting.map_err(|what| match what {
-            NoGreeting::Silent(_) => silent(what.to_string()),
-            _ => failed(what.to_string())
-                .hint("check whether nats-server runs there, and listens on this address and port"),
-        })?;
+        let greeting = greeting.map_err(|_| failed(Unreachable::NoGreeting))?;
+        inspection.greeting = greeting.map_err(failed)?;
     }
     inspection.exposed = far || !inspection.greeting.is_here_alone();
     judge(&inspection.place, &inspection.greeting, far, address.purpose)?;
@@ -213,47 +200,23 @@ async fn connect(
     Ok((inspection, nats, complaints))
 }
 
-/// Reason why no greeting was received.
-#[derive(Debug)]
-enum NoGreeting {
-    /// Its name has no address.
-    NoAddress,
-    /// It cannot be reached, or broke off.
-    Io(SocketAddr, io::Error),
-    /// It ended the connection without a greeting.
-    Silent(SocketAddr),
-    /// Its greeting is not that of a NATS server.
-    NotNats(SocketAddr),
-}
-
-impl fmt::Display for NoGreeting {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NoAddress => f.write_str("its name has no address"),
-            Self::Io(address, error) => write!(f, "{address}: {error}"),
-            Self::Silent(address) => write!(f, "{address} ended the connection without a greeting"),
-            Self::NotNats(address) => write!(f, "{address} does not greet as a NATS server"),
-        }
-    }
-}
-
-async fn greeting(addresses: &[SocketAddr]) -> Result<Greeting, NoGreeting> {
-    let mut last = NoGreeting::NoAddress;
+async fn greeting(addresses: &[SocketAddr]) -> Result<Greeting, Unreachable> {
+    let mut last = Unreachable::NoAddress;
     for &address in addresses {
         let stream = match TcpStream::connect(address).await {
             Ok(stream) => stream,
             Err(error) => {
-                last = NoGreeting::Io(address, error);
+                last = Unreachable::Io(address, error);
                 continue;
             }
         };
         let mut line = String::new();
         let mut reader = BufReader::new(stream.take(MAX_GREETING_BYTES));
-        reader.read_line(&mut line).await.map_err(|error| NoGreeting::Io(address, error))?;
+        reader.read_line(&mut line).await.map_err(|error| Unreachable::Io(address, error))?;
         if line.is_empty() {
-            return Err(NoGreeting::Silent(address));
+            return Err(Unreachable::Silent(address));
         }
-        let not_nats = || NoGreeting::NotNats(address);
+        let not_nats = || Unreachable::NotNats(address);
         let info = line.strip_prefix("INFO ").ok_or_else(not_nats)?;
         return serde_json::from_slice(info.as_bytes()).map_err(|_| not_nats());
     }
@@ -261,26 +224,20 @@ async fn greeting(addresses: &[SocketAddr]) -> Result<Greeting, NoGreeting> {
 }
 
 /// Refuses a server that others can reach and that lacks encryption or users. `far`: we dial another machine ourselves.
-fn judge(place: &str, greeting: &Greeting, far: bool, purpose: Purpose) -> Result<(), Refusal> {
+fn judge(place: &str, greeting: &Greeting, far: bool, purpose: Purpose) -> Result<(), BusError> {
     let lacks = match (greeting.tls_required, greeting.auth_required) {
         (true, true) => return Ok(()),
         (true, false) => "does not authenticate users",
         (false, true) => "does not encrypt",
         (false, false) => "neither encrypts nor authenticates users",
     };
-    let (reach, cure) = match (far, greeting.is_here_alone()) {
-        (true, _) => (String::new(), purpose.set_up()),
+    let reach = match (far, greeting.is_here_alone()) {
+        (true, _) => Reach::Dialled,
         (false, true) => return Ok(()),
-        (false, false) if greeting.host.is_empty() => {
-            ("it does not report where it listens, ".to_owned(), purpose.listen_here())
-        }
-        (false, false) => (format!("it listens on {}, ", greeting.host), purpose.listen_here()),
+        (false, false) if greeting.host.is_empty() => Reach::Unreported,
+        (false, false) => Reach::ListensOn(greeting.host.clone()),
     };
-    let what = format!(
-        "join the bus {place}: {reach}it can be reached from other machines and {lacks}; an attacker that reaches it could {}",
-        purpose.danger()
-    );
-    Err(Refusal::failed(what).hint(cure))
+    Err(Problem::Exposed { place: place.to_owned(), reach, lacks, purpose }.into())
 }
 
 impl Inspection {
@@ -312,7 +269,7 @@ impl Inspection {
         address: &BusAddress,
         name: &str,
         inbox: &str,
-    ) -> Result<(Arc<Nats>, mpsc::Receiver<String>), Refusal> {
+    ) -> Result<(Arc<Nats>, mpsc::Receiver<String>), BusError> {
         Nats::connect(ConnectionSettings {
             address,
             server: without_user(&self.server),
@@ -334,10 +291,10 @@ fn without_user(server: &ServerAddr) -> ServerAddr {
 }
 
 /// User and password: out of the file, or out of the URL.
-fn user(address: &BusAddress, server: &ServerAddr) -> Result<Option<(String, String)>, Refusal> {
+fn user(address: &BusAddress, server: &ServerAddr) -> Result<Option<(String, String)>, BusError> {
     let in_url = server.username().map(|user| (unescape(user), unescape(server.password().unwrap_or(""))));
     match (&address.credentials, in_url) {
-        (Some(_), Some(_)) => Err(Refusal::wrong_use("user and password are both in the URL and in a file")),
+        (Some(_), Some(_)) => Err(Problem::TwoLogins.into()),
         (Some(file), None) => credentials(file).map(Some),
         (None, in_url) => Ok(in_url),
     }
@@ -354,15 +311,14 @@ pub fn read_private(file: &Path) -> io::Result<(String, bool)> {
     Ok((text.to_string(), metadata.mode() & private != 0))
 }
 
-fn credentials(file: &Path) -> Result<(String, String), Refusal> {
-    let failed =
-        |what: String| Refusal::wrong_use(format!("read user and password from {}: {what}", file.display()));
-    let (text, others_can_read) = read_private(file).map_err(|error| failed(error.to_string()))?;
+fn credentials(file: &Path) -> Result<(String, String), BusError> {
+    let unreadable = |source| Problem::ReadLogin { file: file.to_owned(), source };
+    let (text, others_can_read) = read_private(file).map_err(unreadable)?;
     if others_can_read {
         tracing::warn!(file = %file.display(), "others on this machine can read this password: chmod 600");
     }
     let split = text.trim().split_once(':').map(|(user, password)| (user.to_owned(), password.to_owned()));
-    split.ok_or_else(|| failed("expected one line, user:password".into()))
+    split.ok_or_else(|| Problem::LoginForm(file.to_owned()).into())
 }
 
 /// Decodes `%40` and the like, as in URLs.
@@ -381,9 +337,9 @@ fn is_older(version: &str, than: [u32; 3]) -> bool {
 async fn allowed_elsewhere(
     nats: &Nats,
     mut complaints: mpsc::Receiver<String>,
-) -> Result<Vec<&'static str>, Refusal> {
+) -> Result<Vec<&'static str>, BusError> {
     let subject = format!("hf.{CHECK}.{}", fresh_id()?);
-    let failed = |fault| Refusal::failed(format!("ask the bus {} what is allowed: {fault}", nats.place()));
+    let failed = |source| Problem::AskPermissions { place: nats.place().to_owned(), source };
     let _feed = nats.subscribe(&subject).await.map_err(failed)?;
     nats.publish(&subject, Bytes::new()).await.map_err(failed)?;
     let mut allowed = vec!["publish to", "listen to"];
@@ -402,17 +358,12 @@ async fn allowed_elsewhere(
     Ok(allowed)
 }
 
-fn permissions_are_narrow(inspection: &Inspection, allowed: &[&str]) -> Result<(), Refusal> {
+fn permissions_are_narrow(inspection: &Inspection, allowed: &[&'static str]) -> Result<(), BusError> {
     if allowed.is_empty() {
         return Ok(());
     }
-    let what = format!(
-        "join the bus {}: it can be reached from other machines, and this user may {} subjects that are not the \
-         fleet's",
-        inspection.place,
-        allowed.join(" and ")
-    );
-    Err(Refusal::failed(what).hint(inspection.purpose.set_up()))
+    let (place, allowed, purpose) = (inspection.place.clone(), allowed.to_vec(), inspection.purpose);
+    Err(Problem::WidePermissions { place, allowed, purpose }.into())
 }
 
 #[cfg(test)]
@@ -423,25 +374,25 @@ mod tests {
     fn a_server_that_listens_for_others_is_refused_by_whatever_way_we_came() {
         let on = |host: &str| Greeting { host: host.into(), ..Greeting::default() };
         for host in ["127.0.0.1", "127.3.2.1", "::1", "::ffff:127.0.0.1", "localhost", "LOCALHOST"] {
-            assert_eq!(judge("here", &on(host), false, Purpose::Load), Ok(()), "{host}");
+            assert!(judge("here", &on(host), false, Purpose::Load).is_ok(), "{host}");
         }
         for host in ["0.0.0.0", "::", "10.0.0.7", "bus.example", ""] {
             let refusal = judge("here", &on(host), false, Purpose::Load).unwrap_err();
             assert!(
-                refusal.what.contains("it can be reached from other machines and neither"),
+                refusal.what().contains("it can be reached from other machines and neither"),
                 "{host}: {refusal}"
             );
             assert!(
-                refusal.hint.as_ref().is_some_and(|hint| hint.contains("nats-server -a 127.0.0.1")),
+                refusal.hint().is_some_and(|hint| hint.contains("nats-server -a 127.0.0.1")),
                 "{refusal}"
             );
             let safe = Greeting { tls_required: true, auth_required: true, ..on(host) };
-            assert_eq!(judge("here", &safe, false, Purpose::Load), Ok(()), "{host}");
+            assert!(judge("here", &safe, false, Purpose::Load).is_ok(), "{host}");
         }
         assert!(
             judge("here", &on("0.0.0.0"), false, Purpose::Load)
                 .unwrap_err()
-                .what
+                .what()
                 .contains("it listens on 0.0.0.0, it can")
         );
     }
@@ -449,20 +400,20 @@ mod tests {
     #[test]
     fn only_a_server_that_others_reach_must_know_its_users() {
         let open = Greeting { host: "127.0.0.1".into(), ..Greeting::default() };
-        assert_eq!(judge("here", &open, false, Purpose::Load), Ok(()));
+        assert!(judge("here", &open, false, Purpose::Load).is_ok());
         let refusal = judge("there", &open, true, Purpose::Load).unwrap_err();
-        assert!(refusal.what.contains("neither encrypts nor authenticates"), "{refusal}");
-        assert!(refusal.hint.as_ref().is_some_and(|hint| hint.contains("handfast worker setup")));
+        assert!(refusal.what().contains("neither encrypts nor authenticates"), "{refusal}");
+        assert!(refusal.hint().is_some_and(|hint| hint.contains("handfast worker setup")));
         let half = Greeting { tls_required: true, ..open.clone() };
         assert!(
             judge("there", &half, true, Purpose::Load)
                 .unwrap_err()
-                .what
+                .what()
                 .contains("does not authenticate users")
         );
         let half = Greeting { auth_required: true, ..open };
-        assert!(judge("there", &half, true, Purpose::Load).unwrap_err().what.contains("does not encrypt"));
-        assert_eq!(judge("there", &Greeting { tls_required: true, ..half }, true, Purpose::Load), Ok(()));
+        assert!(judge("there", &half, true, Purpose::Load).unwrap_err().what().contains("does not encrypt"));
+        assert!(judge("there", &Greeting { tls_required: true, ..half }, true, Purpose::Load).is_ok());
     }
 
     #[test]
@@ -477,8 +428,8 @@ mod tests {
         };
         assert!(permissions_are_narrow(&there, &[]).is_ok());
         let refusal = permissions_are_narrow(&there, &["publish to"]).unwrap_err();
-        assert!(refusal.hint.as_ref().is_some_and(|hint| hint.contains("handfast fleet setup")), "{refusal}");
-        assert!(refusal.what.contains("may publish to subjects"), "{refusal}");
+        assert!(refusal.hint().is_some_and(|hint| hint.contains("handfast fleet setup")), "{refusal}");
+        assert!(refusal.what().contains("may publish to subjects"), "{refusal}");
     }
 
     #[test]
@@ -491,11 +442,11 @@ mod tests {
     fn passwords_come_out_of_urls_as_they_were_meant() {
         let mut address = BusAddress::new("nats://me:a%40b%3@localhost");
         let server: ServerAddr = address.url.parse().unwrap();
-        assert_eq!(user(&address, &server), Ok(Some(("me".into(), "a@b%3".into()))));
+        assert_eq!(user(&address, &server).expect("it is in the URL"), Some(("me".into(), "a@b%3".into())));
         assert_eq!(without_user(&server).as_url_str(), "nats://localhost:4222");
         assert!(!format!("{address:?}").contains("a%40b"), "a password is not for logs");
         address.credentials = Some("file".into());
-        assert!(user(&address, &server).unwrap_err().wrong_use);
+        assert!(user(&address, &server).unwrap_err().is_wrong_use());
     }
 
     #[tokio::test]
@@ -509,6 +460,6 @@ mod tests {
         };
         let (found, ()) = tokio::join!(doctor(&address), greet);
         let refusal = found.unwrap_err();
-        assert!(refusal.what.contains("does not greet as a NATS server"), "{refusal}");
+        assert!(refusal.what().contains("does not greet as a NATS server"), "{refusal}");
     }
 }

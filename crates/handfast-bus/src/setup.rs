@@ -16,7 +16,8 @@ use rcgen::{
     KeyUsagePurpose, date_time_ymd,
 };
 
-use crate::{Refusal, check_fleet};
+use crate::error::Problem;
+use crate::{BusError, check_fleet};
 
 /// NATS's own port.
 pub const PORT: u16 = 4222;
@@ -58,25 +59,26 @@ impl Setup<'_> {
     /// a folder that cannot be written.
     ///
     /// **Cost**: blocks for a few milliseconds.
-    pub fn write(&self) -> Result<PathBuf, Refusal> {
+    pub fn write(&self) -> Result<PathBuf, BusError> {
         check_fleet(self.fleet)?;
-        let failed =
-            |what: String| Refusal::failed(format!("set up a bus in {}: {what}", self.folder.display()));
+        let given = || self.folder.to_owned();
         DirBuilder::new()
             .recursive(true)
             .mode(0o700)
             .create(self.folder)
-            .map_err(|error| failed(format!("make the folder: {error}")))?;
-        let folder = self.folder.canonicalize().map_err(|error| failed(error.to_string()))?;
+            .map_err(|source| Problem::MakeFolder { folder: given(), source })?;
+        let folder = self.folder.canonicalize();
+        let folder = folder.map_err(|source| Problem::Folder { folder: given(), source })?;
         let files = self.files(&folder)?;
         if let Some(there) = files.iter().find(|file| folder.join(&file.name).exists()) {
-            let what = format!("{} is there already, and is not overwritten", there.name);
-            return Err(
-                Refusal::wrong_use(failed(what).what).hint("give an empty folder, or remove the old files")
-            );
+            return Err(Problem::NotOverwritten { folder: given(), file: there.name.clone() }.into());
         }
         for file in &files {
-            write(&folder, file).map_err(|error| failed(format!("write {}: {error}", file.name)))?;
+            write(&folder, file).map_err(|source| Problem::Write {
+                folder: given(),
+                file: file.name.clone(),
+                source,
+            })?;
         }
         Ok(folder)
     }
@@ -88,13 +90,13 @@ impl Setup<'_> {
         format!("tls://{open}{host}{close}:{}", self.port)
     }
 
-    fn files(&self, folder: &Path) -> Result<Vec<Written>, Refusal> {
+    fn files(&self, folder: &Path) -> Result<Vec<Written>, BusError> {
         let host = bare(self.host);
-        let (ca, certificate, key) = certificates(host)
-            .map_err(|error| Refusal::wrong_use(format!("make a certificate for host {host:?}: {error}")))?;
+        let (ca, certificate, key) =
+            certificates(host).map_err(|source| Problem::Certificate { host: host.to_owned(), source })?;
         let shown = folder.display().to_string();
         if shown.contains(['"', '\\', '\n']) {
-            return Err(Refusal::wrong_use(format!("folder {shown:?}: nats-server cannot read such a path")));
+            return Err(Problem::FolderName(shown).into());
         }
         let mut configuration = self
             .template
@@ -132,10 +134,9 @@ fn listen(host: &str) -> String {
 
 /// 256 bits in hex. It begins with a letter: nats-server reads a bare `12e4…` as a number even between quotes of an
 /// included file.
-fn password() -> Result<String, Refusal> {
+fn password() -> Result<String, BusError> {
     let mut bytes = [0; 32];
-    aws_lc_rs::rand::fill(&mut bytes)
-        .map_err(|_| Refusal::failed("draw a password: the system has no random numbers"))?;
+    aws_lc_rs::rand::fill(&mut bytes).map_err(|_| Problem::Random { purpose: "a password" })?;
     Ok(format!("p{}", HEXLOWER.encode(&bytes)))
 }
 

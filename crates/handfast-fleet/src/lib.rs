@@ -19,8 +19,8 @@ mod secret;
 mod setup;
 mod words;
 
-pub use handfast_bus::{BusAddress, PORT, Purpose, Refusal, check_fleet, doctor};
+pub use handfast_bus::{BusAddress, BusError, PORT, Purpose, check_fleet, doctor};
 pub use members::Machine;
 pub use running::{Event, Report, Request, Settings, member};
 pub use secret::{Secret, Tag};
-pub use setup::setup;
+pub use setup::{SetupError, setup};

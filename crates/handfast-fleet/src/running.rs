@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
-use handfast_bus::{Bus, BusAddress, Feed, Refusal, fresh_id};
+use handfast_bus::{Bus, BusAddress, BusError, Feed, fresh_id};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep_until};
@@ -176,13 +176,13 @@ pub struct Report {
 pub fn member(
     settings: Settings,
     events: Sender<Event>,
-) -> Result<(Sender<Request>, impl Future<Output = ()> + Send + 'static), Refusal> {
+) -> Result<(Sender<Request>, impl Future<Output = ()> + Send + 'static), BusError> {
     let me = fresh_id()?;
     let (requests, received) = channel(REQUESTS);
     Ok((requests, Task::new(settings, me, events).run(received)))
 }
 
-type Joining = Pin<Box<dyn Future<Output = Result<(Arc<dyn Bus>, Feed), Refusal>> + Send>>;
+type Joining = Pin<Box<dyn Future<Output = Result<(Arc<dyn Bus>, Feed), BusError>> + Send>>;
 
 /// A claim that others may object to.
 struct Claiming {
@@ -308,7 +308,7 @@ impl Task {
         Box::pin(async move {
             let bus = handfast_bus::join(&address, &name, &inbox).await?;
             let feed = bus.subscribe(&subject(&address.fleet)).await;
-            let feed = feed.map_err(|fault| Refusal::failed(format!("listen on the bus: {fault}")))?;
+            let feed = feed.map_err(BusError::not_listening)?;
             Ok((bus, feed))
         })
     }

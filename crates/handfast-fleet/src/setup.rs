@@ -2,20 +2,37 @@
 
 use std::path::Path;
 
-use handfast_bus::{Refusal, Setup};
+use handfast_bus::{BusError, Setup};
 
 use crate::secret::Secret;
 
 /// The configuration, with marks where something is to be filled in.
 const CONFIGURATION: &str = include_str!("../../../docs/proxy/nats-server.conf");
 
+/// Reason why a fleet is not set up.
+#[derive(Debug, thiserror::Error)]
+pub enum SetupError {
+    /// The secret of the fleet cannot be made.
+    #[error("make the secret of a fleet: {0}")]
+    Secret(#[source] std::io::Error),
+    /// The bus cannot be set up.
+    #[error(transparent)]
+    Bus(#[from] BusError),
+}
+
+impl SetupError {
+    /// Returns true if the request is wrong, and not the machine.
+    pub fn is_wrong_use(&self) -> bool {
+        matches!(self, Self::Bus(error) if error.is_wrong_use())
+    }
+}
+
 /// Writes a server's configuration into `folder`, with a user for machines that dial `host` at `port`, and the secret of `fleet`;
 /// answers with what to do next.
 ///
 /// **Errors**: those of [`Setup::write`]. **Cost**: blocks for a few milliseconds.
-pub fn setup(folder: &Path, host: &str, port: u16, fleet: &str) -> Result<String, Refusal> {
-    let secret = Secret::fresh_text();
-    let secret = secret.map_err(|error| Refusal::failed(format!("make the secret of a fleet: {error}")))?;
+pub fn setup(folder: &Path, host: &str, port: u16, fleet: &str) -> Result<String, SetupError> {
+    let secret = Secret::fresh_text().map_err(SetupError::Secret)?;
     let (template, roles, secrets) = (CONFIGURATION, &["machine"][..], &[("fleet.secret", secret)][..]);
     let setup = Setup { folder, host, port, fleet, template, roles, secrets };
     let folder = setup.write()?;

@@ -14,7 +14,7 @@ pub use handfast_report::job::Accounted;
 use handfast_report::model::ServerUse;
 
 use crate::machine::{schedstat, text};
-use crate::outcome::Refusal;
+use handfast_report::ToolError;
 
 /// Nanoseconds of one tick of /proc/PID/stat: USER_HZ is 100 on every architecture that rustls runs on.
 const TICK: u64 = 10_000_000;
@@ -37,7 +37,7 @@ impl Accountant {
     /// Checks that it exists, and begins to count.
     ///
     /// **Errors**: no such process, or no such control group; the mistake is in the request.
-    pub fn new(which: &Accounted) -> Result<Self, Refusal> {
+    pub fn new(which: &Accounted) -> Result<Self, ToolError> {
         let source = match which {
             Accounted::Pid(pid) => Counted::Tree(Tree::find(*pid)?),
             Accounted::Cgroup(path) => Counted::Group(Group::find(path)?),
@@ -59,13 +59,13 @@ impl Accountant {
     /// The measured part ends now, after this number of transactions (or exchanges, on kept connections).
     ///
     /// **Errors**: the process ended before, and its figures are lost. **Cost**: as [`Accountant::begin`].
-    pub fn end(&mut self, transactions: u64) -> Result<ServerUse, Refusal> {
+    pub fn end(&mut self, transactions: u64) -> Result<ServerUse, ToolError> {
         let (processes, now, resident_bytes) = match &mut self.source {
             Counted::Tree(tree) => (tree.processes(), tree.cpu_time(), tree.resident()),
             Counted::Group(group) => (group.processes(), group.usage(), group.resident()),
         };
         let now = now.ok_or_else(|| {
-            Refusal::failed(format!(
+            ToolError::failed(format!(
                 "count the CPU time of {processes}: it ended before the run did, and its figures with it"
             ))
         })?;
@@ -122,9 +122,9 @@ struct Tree {
 }
 
 impl Tree {
-    fn find(root: u32) -> Result<Self, Refusal> {
+    fn find(root: u32) -> Result<Self, ToolError> {
         let stat = Stat::of(root).ok_or_else(|| {
-            Refusal::wrong_use(format!(
+            ToolError::wrong_use(format!(
                 "count the CPU time of process {root}: there is no such process on this machine"
             ))
             .hint("the server must run here; `pgrep -o NAME` prints the number of its first process")
@@ -209,11 +209,11 @@ struct Group {
 }
 
 impl Group {
-    fn find(path: &Path) -> Result<Self, Refusal> {
+    fn find(path: &Path) -> Result<Self, ToolError> {
         let group = |version_2| Self { path: path.to_owned(), version_2 };
         match [true, false].map(group).into_iter().find(|group| group.usage().is_some()) {
             Some(group) => Ok(group),
-            None => Err(Refusal::wrong_use(format!(
+            None => Err(ToolError::wrong_use(format!(
                 "count the CPU time of control group {}: neither cpu.stat (version 2) nor cpuacct.usage (version 1) can \
                  be read there",
                 path.display()

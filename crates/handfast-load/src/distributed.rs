@@ -32,7 +32,17 @@ mod worker;
 #[cfg(test)]
 mod tests;
 
-pub use handfast_bus::{BusAddress, PORT, doctor};
+pub use handfast_bus::{BusAddress, PORT};
+use handfast_report::ToolError;
+use protocol::of_bus;
+
+/// Checks a bus like joining it: each finding as a sentence.
+///
+/// **Errors**: what prevents a worker or coordinator from joining.
+pub async fn doctor(bus: &BusAddress) -> Result<Vec<String>, ToolError> {
+    handfast_bus::doctor(bus).await.map_err(of_bus)
+}
+
 pub use lineup::Lineup;
 pub use setup::setup;
 pub use worker::serve_worker;

@@ -13,11 +13,12 @@ use handfast_net::clock::Moment;
 
 pub use crate::assignment::Share;
 use crate::machine::{self, KernelCounters, MachineCpu};
-use crate::outcome::{Facts, Refusal, WorkerEnd};
+use crate::outcome::{Facts, WorkerEnd};
 use crate::plan::Plan;
 use crate::sample::{Interval, ThreadUse};
 use crate::thread::Order;
 use crate::{ports, requests, target};
+use handfast_report::ToolError;
 use threads::Threads;
 
 /// A share that is ready to start.
@@ -42,7 +43,7 @@ impl Generator {
     /// timeout and a minute at most.
     ///
     /// **Errors**: everything that would make the run meaningless, reported before it begins.
-    pub fn prepare(plan: &Plan, share: Share) -> Result<Self, Refusal> {
+    pub fn prepare(plan: &Plan, share: Share) -> Result<Self, ToolError> {
         target::check(plan)?;
         let addresses = target::resolve(plan, &plan.target)?;
         let also: Vec<_> =
@@ -84,13 +85,13 @@ impl Generator {
     /// last ones after the plan's duration; then the channel is dropped. A receiver that is gone is no error.
     ///
     /// **Errors**: threads that could not be made.
-    pub fn start(mut self, start: Moment, seconds: SyncSender<Interval>) -> Result<Running, Refusal> {
+    pub fn start(mut self, start: Moment, seconds: SyncSender<Interval>) -> Result<Running, ToolError> {
         let before = KernelCounters::read();
         let measured = self.threads.take_seconds();
         let summing = std::thread::Builder::new()
             .name("load-sum".into())
             .spawn(move || sum(&measured, &seconds))
-            .map_err(|error| Refusal::failed(format!("start the thread that adds up: {error}")))?;
+            .map_err(|error| ToolError::failed(format!("start the thread that adds up: {error}")))?;
         self.threads.order(|| Order::Begin(start, start + self.duration))?;
         Ok(Running { threads: self.threads, summing: Some(summing), before })
     }

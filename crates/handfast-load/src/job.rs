@@ -8,7 +8,7 @@ use std::path::Path;
 
 pub use handfast_report::job::{Job, JobError};
 
-use crate::outcome::Refusal;
+use handfast_report::ToolError;
 
 /// Largest file that is read: a day's report with a histogram for each second has about 500 MiB at most; what is
 /// larger is something else.
@@ -19,8 +19,8 @@ const MAX_REPORT_BYTES: u64 = 1 << 30;
 /// **Errors**: the file does not exist, is too large, or is neither; the request is wrong.
 ///
 /// **Cost**: the whole file in memory, at most 1 GiB.
-pub fn read(path: &Path) -> Result<Job, Refusal> {
-    let failed = |what: String| Refusal::wrong_use(format!("replay {}: {what}", path.display()));
+pub fn read(path: &Path) -> Result<Job, ToolError> {
+    let failed = |what: String| ToolError::wrong_use(format!("replay {}: {what}", path.display()));
     let file = File::open(path).map_err(|error| failed(error.to_string()))?;
     let mut text = String::new();
     let read = file
@@ -47,7 +47,10 @@ mod tests {
     fn files_are_named_in_errors() {
         let job = Job::of(Plan { seed: 7, ..Plan::default() });
         let refusal = read(Path::new("/no/such/report.json")).unwrap_err();
-        assert!(refusal.wrong_use && refusal.what.starts_with("replay /no/such/report.json:"), "{refusal}");
+        assert!(
+            refusal.is_wrong_use() && refusal.what.starts_with("replay /no/such/report.json:"),
+            "{refusal}"
+        );
         let mut file = tempfile::NamedTempFile::new().unwrap();
         file.write_all(b"verdict: VALID\n").unwrap();
         let refusal = read(file.path()).unwrap_err();

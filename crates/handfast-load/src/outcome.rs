@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::time::SystemTime;
 
-pub use handfast_bus::Refusal;
 use serde::{Deserialize, Serialize};
 
 use crate::plan::Plan;

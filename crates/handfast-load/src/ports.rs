@@ -14,8 +14,8 @@ use handfast_report::units::{count, counted, duration};
 
 use crate::assignment::Share;
 use crate::machine;
-use crate::outcome::Refusal;
 use crate::plan::{Close, Model, Plan};
+use handfast_report::ToolError;
 
 /// Descriptors that the program needs for itself: standard streams, engines, files, the bus.
 const RESERVE: u64 = 64;
@@ -156,7 +156,7 @@ impl Rest {
 /// Reason why this machine's share of the plan cannot work, if there is one: connections kept open or in flight beyond the descriptors,
 /// connections kept open beyond the ports, a rate that TIME_WAIT does not let last as long as the run. `file_limit` is the result of
 /// [`crate::machine::file_limit`] after it was raised.
-pub fn objection(plan: &Plan, share: Share, ports: Option<&Ports>, file_limit: u64) -> Option<Refusal> {
+pub fn objection(plan: &Plan, share: Share, ports: Option<&Ports>, file_limit: u64) -> Option<ToolError> {
     let of = share.of.max(1);
     let standing = u64::from(plan.connections.div_ceil(of));
     sources_reach_nothing(plan, ports)
@@ -166,18 +166,18 @@ pub fn objection(plan: &Plan, share: Share, ports: Option<&Ports>, file_limit: u
 }
 
 /// Loopback sources, and a target that is elsewhere: the kernel would refuse each single connection.
-fn sources_reach_nothing(plan: &Plan, ports: Option<&Ports>) -> Option<Refusal> {
+fn sources_reach_nothing(plan: &Plan, ports: Option<&Ports>) -> Option<ToolError> {
     ports.is_some_and(|ports| ports.sources == 0).then(|| {
         let what = format!(
             "choose source addresses: {} is not on this machine, and from loopback addresses only this machine is \
              reached",
             plan.target.host
         );
-        Refusal::wrong_use(what).hint("give addresses of this machine's network interfaces with --source")
+        ToolError::wrong_use(what).hint("give addresses of this machine's network interfaces with --source")
     })
 }
 
-fn too_few_descriptors(standing: u64, file_limit: u64) -> Option<Refusal> {
+fn too_few_descriptors(standing: u64, file_limit: u64) -> Option<ToolError> {
     let needed = standing.saturating_add(RESERVE);
     (needed > file_limit).then(|| {
         let what = format!(
@@ -188,16 +188,16 @@ fn too_few_descriptors(standing: u64, file_limit: u64) -> Option<Refusal> {
             count(file_limit),
         );
         let room = count(file_limit.saturating_sub(RESERVE));
-        Refusal::failed(what).hint(format!("ulimit -n {needed}, or at most --connections {room}"))
+        ToolError::failed(what).hint(format!("ulimit -n {needed}, or at most --connections {room}"))
     })
 }
 
-fn too_few_ports(plan: &Plan, standing: u64, ports: &Ports) -> Option<Refusal> {
+fn too_few_ports(plan: &Plan, standing: u64, ports: &Ports) -> Option<ToolError> {
     // In the open model the number is a bound that a fast target does not reach.
     let stand = matches!(plan.model, Model::Closed) || !returns(plan);
     (stand && standing > ports.capacity).then(|| {
         let what = format!("hold {} open: there are {}", counted(standing, "connection"), ports.sentence);
-        Refusal::failed(what)
+        ToolError::failed(what)
             .hint(format!("{}, or more target addresses", more_sources(plan, standing, ports)))
     })
 }
@@ -207,7 +207,7 @@ fn returns(plan: &Plan) -> bool {
     !matches!(plan.work, crate::plan::Work::Bulk { .. } | crate::plan::Work::Idle { .. })
 }
 
-fn rests_too_long(plan: &Plan, of: u32, ports: &Ports) -> Option<Refusal> {
+fn rests_too_long(plan: &Plan, of: u32, ports: &Ports) -> Option<ToolError> {
     // Only the full minute is checked: with reuse after a second, the kernel's tolerance is too close to refuse a run.
     let rests =
         ports.lasting_rate.is_some_and(|rate| rate * TIME_WAIT.as_secs_f64() <= ports.capacity as f64 * 1.01);
@@ -224,7 +224,7 @@ fn rests_too_long(plan: &Plan, of: u32, ports: &Ports) -> Option<Refusal> {
             ports.sentence
         );
         let more = more_sources(plan, required.ceil() as u64, ports);
-        Refusal::failed(what).hint(format!("{more}, or --close reset, or sysctl net.ipv4.tcp_tw_reuse=1"))
+        ToolError::failed(what).hint(format!("{more}, or --close reset, or sysctl net.ipv4.tcp_tw_reuse=1"))
     })
 }
 

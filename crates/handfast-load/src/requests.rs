@@ -11,8 +11,8 @@ use http_body_util::Full;
 use hyper::header::{ACCEPT, CONTENT_LENGTH, HOST, HeaderName, HeaderValue, USER_AGENT};
 use hyper::{Request, Version};
 
-use crate::outcome::Refusal;
 use crate::plan::{self, Body, HttpVersion, Plan, Work};
+use handfast_report::ToolError;
 
 /// A request that is ready to be sent.
 pub(crate) type PreparedRequest = Request<Full<Bytes>>;
@@ -25,7 +25,7 @@ const MAX_FILE_BYTES: u64 = 64 << 20;
 /// **Errors**: files that cannot be read, and what hyper cannot send.
 ///
 /// **Cost**: the files in memory, shared by all threads.
-pub(crate) fn prepare(plan: &Plan) -> Result<Vec<PreparedRequest>, Refusal> {
+pub(crate) fn prepare(plan: &Plan) -> Result<Vec<PreparedRequest>, ToolError> {
     let Work::Http { version, authority, requests, .. } = &plan.work else { return Ok(Vec::new()) };
     let scheme = plan.target.scheme();
     requests.iter().map(|request| prepare_one(*version, (scheme, authority), request)).collect()
@@ -35,8 +35,8 @@ fn prepare_one(
     version: HttpVersion,
     (scheme, authority): (&str, &str),
     planned: &plan::Request,
-) -> Result<PreparedRequest, Refusal> {
-    let wrong = |what: String| Refusal::wrong_use(format!("make the request {}: {what}", planned.name()));
+) -> Result<PreparedRequest, ToolError> {
+    let wrong = |what: String| ToolError::wrong_use(format!("make the request {}: {what}", planned.name()));
     let body = match &planned.body {
         None => Bytes::new(),
         Some(Body::Text(text)) => Bytes::copy_from_slice(text.as_bytes()),
@@ -78,8 +78,9 @@ fn prepare_one(
     builder.body(Full::new(body)).map_err(|error| wrong(error.to_string()))
 }
 
-fn read(path: &Path) -> Result<Bytes, Refusal> {
-    let failed = |what: String| Refusal::wrong_use(format!("read the body from {}: {what}", path.display()));
+fn read(path: &Path) -> Result<Bytes, ToolError> {
+    let failed =
+        |what: String| ToolError::wrong_use(format!("read the body from {}: {what}", path.display()));
     let read = read_input(path, MAX_FILE_BYTES).map(|bytes| Bytes::copy_from_slice(&bytes));
     read.map_err(|error| failed(format!("{error}; expected at most {MAX_FILE_BYTES} bytes")))
 }
@@ -93,7 +94,7 @@ mod tests {
     use super::*;
     use crate::plan::Header;
 
-    fn made(version: HttpVersion, request: plan::Request) -> Result<PreparedRequest, Refusal> {
+    fn made(version: HttpVersion, request: plan::Request) -> Result<PreparedRequest, ToolError> {
         let work = Work::Http {
             version,
             authority: "a.example:8443".into(),
@@ -157,6 +158,6 @@ mod tests {
         let std::task::Poll::Ready(Ok(body)) = body.as_mut().poll(context) else { panic!("it is there") };
         assert_eq!(body.to_bytes().as_ref(), b"\0\xff bytes");
         let refusal = made(HttpVersion::Http11, with(Path::new("/no/such/file"))).unwrap_err();
-        assert!(refusal.wrong_use && refusal.what.contains("/no/such/file"), "{refusal}");
+        assert!(refusal.is_wrong_use() && refusal.what.contains("/no/such/file"), "{refusal}");
     }
 }

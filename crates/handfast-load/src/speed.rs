@@ -26,9 +26,9 @@ use handfast_report::speed::{AllCores, Handshake, Missing, Operation, SCHEMA, Sp
 use handfast_text::calendar::Utc;
 
 use crate::machine::{self, MachineCpu};
-use crate::outcome::Refusal;
 use operations::handshake::{Kind, Pair};
 use operations::{Act, Cipher, Group, Keys, Signature};
+use handfast_report::ToolError;
 use timing::{REPETITIONS, Subject, Timed, Watch};
 
 /// Bytes of a full record, and of a small one.
@@ -79,7 +79,10 @@ const HANDSHAKES: [(Option<Signature>, Group); 6] = [
 /// the library.
 ///
 /// **Cost**: about twelve seconds of all cores; the limit takes some eight more, the comparison about half a minute.
-pub fn run(settings: &SpeedSettings, progress: &mut dyn FnMut(Progress<'_>)) -> Result<SpeedReport, Refusal> {
+pub fn run(
+    settings: &SpeedSettings,
+    progress: &mut dyn FnMut(Progress<'_>),
+) -> Result<SpeedReport, ToolError> {
     let files = certificates(&settings.certificates)?;
     let other = settings.openssl.then(openssl::version).transpose()?;
     let mut run = Run::new(settings, progress);
@@ -103,7 +106,7 @@ pub fn run(settings: &SpeedSettings, progress: &mut dyn FnMut(Progress<'_>)) -> 
 type File = (String, Signature);
 
 /// Reads all of them before anything is measured.
-fn certificates(paths: &[PathBuf]) -> Result<Vec<File>, Refusal> {
+fn certificates(paths: &[PathBuf]) -> Result<Vec<File>, ToolError> {
     let mut wrong = Vec::new();
     let mut files = Vec::new();
     for path in paths {
@@ -121,7 +124,7 @@ fn certificates(paths: &[PathBuf]) -> Result<Vec<File>, Refusal> {
             }
         }
     }
-    if wrong.is_empty() { Ok(files) } else { Err(Refusal::wrong_use(wrong.join("\n"))) }
+    if wrong.is_empty() { Ok(files) } else { Err(ToolError::wrong_use(wrong.join("\n"))) }
 }
 
 /// Reports the progress.
@@ -178,7 +181,7 @@ fn rows() -> Vec<Row> {
 
 impl Row {
     /// Creates the subject to time.
-    fn subject(self, keys: &Keys) -> Result<Box<dyn Subject>, Refusal> {
+    fn subject(self, keys: &Keys) -> Result<Box<dyn Subject>, ToolError> {
         match self {
             Self::Act(act, _) => timing::act(act, keys),
             Self::Handshake(signature, group) => {
@@ -258,7 +261,7 @@ impl<'a> Run<'a> {
         self.progress.report(now);
     }
 
-    fn keys(&mut self) -> Result<Keys, Refusal> {
+    fn keys(&mut self) -> Result<Keys, ToolError> {
         self.report_step("making keys");
         handfast_tls::warm_up();
         Keys::generate().map_err(timing::refusal)
@@ -266,7 +269,7 @@ impl<'a> Run<'a> {
 
     /// Measures every row: on this core in several passes over all rows, so that a short disturbance affects one
     /// repetition of each row instead of all repetitions of one; then on all cores.
-    fn measure(&mut self, keys: &Keys) -> Result<(), Refusal> {
+    fn measure(&mut self, keys: &Keys) -> Result<(), ToolError> {
         let mut timed = Vec::new();
         for row in rows() {
             self.report_step(&format!("preparing to {}", row.words()));
@@ -290,7 +293,7 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    fn on_all(&mut self, row: Row, keys: &Keys, alone: Time) -> Result<AllCores, Refusal> {
+    fn on_all(&mut self, row: Row, keys: &Keys, alone: Time) -> Result<AllCores, ToolError> {
         self.report_step(&format!("on all cores, {}", row.words()));
         let per_second = timing::all(&|| row.subject(keys), self.report.cores)?;
         Ok(AllCores { per_second, factor: per_second / alone.per_second().max(f64::MIN_POSITIVE) })
@@ -396,7 +399,7 @@ mod tests {
     #[test]
     fn every_certificate_that_cannot_be_used_is_named() {
         let refusal = certificates(&["/none.pem".into(), "/dev/null".into()]).expect_err("none is one");
-        assert!(refusal.wrong_use);
+        assert!(refusal.is_wrong_use());
         assert!(refusal.what.contains("/none.pem") && refusal.what.contains("/dev/null"), "{refusal}");
     }
 }

@@ -7,11 +7,11 @@ use std::sync::mpsc::sync_channel;
 use handfast_pki::files::read_input;
 use handfast_tls::client::{ClientSettings, Identity, Verification};
 
-use crate::outcome::Refusal;
 use crate::plan::mix::{MAX_MEMBERS, MAX_NAMES};
 use crate::plan::request::MAX_REQUESTS;
 use crate::plan::take;
 use crate::plan::{HttpVersion, Model, Plan, Stage, Target, Tls, Verify, Work};
+use handfast_report::ToolError;
 
 /// Bytes of a file with certificates or a key.
 const MAX_PEM_BYTES: u64 = 16 << 20;
@@ -19,7 +19,7 @@ const MAX_PEM_BYTES: u64 = 16 << 20;
 /// Resolves a target's name, as applications of this machine do.
 ///
 /// **Errors**: no such name, or no answer within the plan's timeout.
-pub(crate) fn resolve(plan: &Plan, target: &Target) -> Result<Vec<SocketAddr>, Refusal> {
+pub(crate) fn resolve(plan: &Plan, target: &Target) -> Result<Vec<SocketAddr>, ToolError> {
     let (host, port, timeout) = (target.host.clone(), target.port, plan.timeout);
     let (answer, waiting) = sync_channel(1);
     let thread = std::thread::Builder::new().name("resolve".into()).spawn(move || {
@@ -27,12 +27,12 @@ pub(crate) fn resolve(plan: &Plan, target: &Target) -> Result<Vec<SocketAddr>, R
         let _ = answer.send((host.as_str(), port).to_socket_addrs().map(Iterator::collect::<Vec<_>>));
     });
     let name = &target.host;
-    thread.map_err(|error| Refusal::failed(format!("start a thread to resolve {name}: {error}")))?;
+    thread.map_err(|error| ToolError::failed(format!("start a thread to resolve {name}: {error}")))?;
     let addresses = match waiting.recv_timeout(timeout) {
         Ok(Ok(addresses)) => addresses,
-        Ok(Err(error)) => return Err(Refusal::failed(format!("resolve {name}: {error}"))),
+        Ok(Err(error)) => return Err(ToolError::failed(format!("resolve {name}: {error}"))),
         Err(_) => {
-            return Err(Refusal::failed(format!("resolve {name}: no answer within {timeout:?}"))
+            return Err(ToolError::failed(format!("resolve {name}: no answer within {timeout:?}"))
                 .hint("check /etc/resolv.conf, or give an address instead of a name"));
         }
     };
@@ -43,8 +43,10 @@ pub(crate) fn resolve(plan: &Plan, target: &Target) -> Result<Vec<SocketAddr>, R
         }
     }
     if seen.is_empty() {
-        return Err(Refusal::failed(format!("resolve {name}: it has no address that the sources can reach"))
-            .hint("--source must be of the same family, IPv4 or IPv6, as the target"));
+        return Err(ToolError::failed(format!(
+            "resolve {name}: it has no address that the sources can reach"
+        ))
+        .hint("--source must be of the same family, IPv4 or IPv6, as the target"));
     }
     Ok(seen)
 }
@@ -57,11 +59,11 @@ fn usable(plan: &Plan, address: SocketAddr) -> bool {
 /// The settings of the TLS clients: for each member of the mix, or for all clients.
 ///
 /// **Errors**: files that cannot be read.
-pub(crate) fn settings(plan: &Plan) -> Result<Vec<ClientSettings>, Refusal> {
+pub(crate) fn settings(plan: &Plan) -> Result<Vec<ClientSettings>, ToolError> {
     plan.clients().map(|(_, tls)| settings_of(tls, &plan.work)).collect()
 }
 
-fn settings_of(tls: &Tls, work: &Work) -> Result<ClientSettings, Refusal> {
+fn settings_of(tls: &Tls, work: &Work) -> Result<ClientSettings, ToolError> {
     let identity = match &tls.client_certificate {
         None => None,
         Some((chain, key)) => {
@@ -100,11 +102,11 @@ fn settings_of(tls: &Tls, work: &Work) -> Result<ClientSettings, Refusal> {
 /// The key of a client certificate. `same`: it is looked for in the certificate's own file.
 ///
 /// **Errors**: a file that cannot be read, or has no key that can be used; TLS would only report that it found nothing.
-fn private_key(path: &Path, same: bool) -> Result<Vec<u8>, Refusal> {
+fn private_key(path: &Path, same: bool) -> Result<Vec<u8>, ToolError> {
     const WHAT: &str = "the client certificate's key";
     let text = read(path, WHAT)?;
     let has = |mark: &[u8]| text.windows(mark.len()).any(|part| part == mark);
-    let wrong = |why: &str| Refusal::wrong_use(format!("read {WHAT} from {}: {why}", path.display()));
+    let wrong = |why: &str| ToolError::wrong_use(format!("read {WHAT} from {}: {why}", path.display()));
     if has(b"-----BEGIN ENCRYPTED PRIVATE KEY-----") {
         return Err(wrong("the key is encrypted, expected one without a passphrase")
             .hint("`openssl pkey -in FILE -out PLAIN` takes the passphrase off"));
@@ -119,14 +121,14 @@ fn private_key(path: &Path, same: bool) -> Result<Vec<u8>, Refusal> {
     Err(wrong("there is no private key in this file, expected one in PEM").hint(hint))
 }
 
-fn read(path: &Path, what: &str) -> Result<Vec<u8>, Refusal> {
+fn read(path: &Path, what: &str) -> Result<Vec<u8>, ToolError> {
     read_input(path, MAX_PEM_BYTES)
         .map(|bytes| bytes.to_vec())
-        .map_err(|error| Refusal::wrong_use(format!("read {what} from {}: {error}", path.display())))
+        .map_err(|error| ToolError::wrong_use(format!("read {what} from {}: {error}", path.display())))
 }
 
 /// All mistakes that do not depend on the machine.
-pub(crate) fn check(plan: &Plan) -> Result<(), Refusal> {
+pub(crate) fn check(plan: &Plan) -> Result<(), ToolError> {
     let mut wrong: Vec<String> = Vec::new();
     if plan.connections == 0 {
         wrong.push("--connections is 0; expected at least 1".into());
@@ -165,7 +167,7 @@ pub(crate) fn check(plan: &Plan) -> Result<(), Refusal> {
             "bulk and idle connections stay open for the whole run: there is no --rate for them".into(),
         );
     }
-    if wrong.is_empty() { Ok(()) } else { Err(Refusal::wrong_use(wrong.join("\n"))) }
+    if wrong.is_empty() { Ok(()) } else { Err(ToolError::wrong_use(wrong.join("\n"))) }
 }
 
 /// Mistakes in the clients, or in each member of the mix.
@@ -229,7 +231,7 @@ mod tests {
             ..Plan::default()
         };
         let refusal = check(&plan).expect_err("nonsense");
-        assert!(refusal.wrong_use);
+        assert!(refusal.is_wrong_use());
         assert_eq!(refusal.what.lines().count(), 3, "{refusal}");
         check(&Plan::default()).expect("the default makes sense");
     }

@@ -21,6 +21,7 @@
 //! | the clients' measurements beside the proxy's counters | [`both_ends`] |
 //! | what a CPU can do for TLS | [`speed`] |
 //! | numbers with units that fit | [`units`] |
+//! | why a tool cannot do what was requested | `tool_error` |
 //! | the sentences that text and HTML share | `words` |
 #![forbid(unsafe_code)]
 
@@ -40,6 +41,7 @@ pub mod run;
 pub mod series;
 pub mod speed;
 pub mod text;
+mod tool_error;
 mod words;
 
 pub use handfast_text::units;
@@ -47,6 +49,7 @@ pub use html::to_html;
 pub use json::{ReportError, from_json, to_json, to_line};
 pub use model::Report;
 pub use text::{Style, to_summary, to_text};
+pub use tool_error::{ToolError, ToolErrorKind};
 
 #[cfg(test)]
 extern crate self as handfast_report;

@@ -6,7 +6,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use handfast_load::outcome::Refusal;
+use handfast_report::ToolError;
 use handfast_report::compare::{Compared, Sides};
 use handfast_report::{Report, ReportError, from_json};
 
@@ -31,12 +31,12 @@ pub(crate) fn compare(words: &CompareWords) -> ExitCode {
             // The errors of both sides are reported together.
             let wrong = [a.err(), b.err()].into_iter().flatten().flatten();
             let wrong: Vec<String> = wrong.map(|error| error.to_string()).collect();
-            return refused(&Refusal::wrong_use(wrong.join("\n")));
+            return refused(&ToolError::wrong_use(wrong.join("\n")));
         }
     };
     let output = match words.json.as_deref().map(Output::prepare).transpose() {
         Ok(output) => output,
-        Err(error) => return refused(&Refusal::failed(error.of("--json").to_string())),
+        Err(error) => return refused(&ToolError::failed(error.of("--json").to_string())),
     };
     let names = (name_a.as_str(), name_b.as_str());
     let compared = Compared::new(Sides { a: &a, b: &b, names, across_targets: words.across_targets });
@@ -48,7 +48,7 @@ pub(crate) fn compare(words: &CompareWords) -> ExitCode {
         false => print(&compared.text(style(io::stdout()).columns), true),
     };
     match output.map(|output| output.write(&compared.json())) {
-        Some(Err(error)) => refused(&Refusal::failed(error.to_string())),
+        Some(Err(error)) => refused(&ToolError::failed(error)),
         _ => shown,
     }
 }

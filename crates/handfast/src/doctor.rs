@@ -14,7 +14,7 @@ use handfast_doctor::machine::Machine;
 use handfast_doctor::report::{Finding, Report};
 use handfast_doctor::text::{Style, to_summary, to_text};
 use handfast_doctor::{exam, fit, keys, process};
-use handfast_load::outcome::Refusal;
+use handfast_report::ToolError;
 
 use crate::load::outputs::Output;
 use crate::load::refused;
@@ -47,12 +47,12 @@ fn with_json(report: Report) -> ReportWithJson {
 }
 
 /// The machine, or one process of it.
-fn machine(words: &DoctorWords) -> Result<Report, Refusal> {
+fn machine(words: &DoctorWords) -> Result<Report, ToolError> {
     let machine = match &words.root {
         None => Machine::here(),
         Some(root) if root.is_dir() => Machine::below(root),
         Some(root) => {
-            return Err(Refusal::wrong_use(format!("--root {}: expected a folder", root.display())));
+            return Err(ToolError::wrong_use(format!("--root {}: expected a folder", root.display())));
         }
     };
     let (interval, program) = (words.interval, program());
@@ -68,15 +68,16 @@ fn machine(words: &DoctorWords) -> Result<Report, Refusal> {
         }
         Some(pid) => {
             let settings = process::ProcessExamSettings { machine, pid, interval, program };
-            process::examine(&settings).map_err(|error| Refusal::wrong_use(error.to_string()))
+            process::examine(&settings).map_err(ToolError::wrong_use)
         }
     }
 }
 
 /// A configuration, and its demands.
-fn read(path: &Path) -> Result<(ConfigSource, ResourceDemand), Refusal> {
+fn read(path: &Path) -> Result<(ConfigSource, ResourceDemand), ToolError> {
     let source = ConfigSource::File(path.to_path_buf());
-    let (config, _) = source.read(color()).map_err(|error| Refusal::wrong_use(error.problems.trim_end()))?;
+    let (config, _) =
+        source.read(color()).map_err(|error| ToolError::wrong_use(error.problems.trim_end()))?;
     Ok((source, ResourceDemand::from(&config)))
 }
 
@@ -87,7 +88,7 @@ fn fits(
     demand: ResourceDemand,
     machine: &Machine,
     report: &mut Report,
-) -> Result<(), Refusal> {
+) -> Result<(), ToolError> {
     let checked = handfast_proxy::check(source, None, false);
     if !checked.good {
         let first =
@@ -125,11 +126,11 @@ fn fits(
     Ok(())
 }
 
-fn wrong_keys(wrong: keys::WrongUse) -> Refusal {
-    Refusal::wrong_use(wrong.to_string())
+fn wrong_keys(wrong: keys::WrongUse) -> ToolError {
+    ToolError::wrong_use(wrong.to_string())
 }
 
-fn keys(words: &KeysWords) -> Result<Report, Refusal> {
+fn keys(words: &KeysWords) -> Result<Report, ToolError> {
     let settings = keys::KeyExamSettings {
         what: words.what.clone(),
         lists: words.weak_keys.clone(),
@@ -144,11 +145,11 @@ fn program() -> String {
 }
 
 /// Examines, and reports the findings.
-fn report_exam(words: &OutputWords, examine: impl FnOnce() -> Result<ReportWithJson, Refusal>) -> ExitCode {
+fn report_exam(words: &OutputWords, examine: impl FnOnce() -> Result<ReportWithJson, ToolError>) -> ExitCode {
     // First, since a report that cannot be written is useless.
     let output = match words.json.as_deref().map(Output::prepare).transpose() {
         Ok(output) => output,
-        Err(what) => return refused(&Refusal::failed(format!("--json: {what}"))),
+        Err(what) => return refused(&ToolError::failed(format!("--json: {what}"))),
     };
     let (report, json) = match examine() {
         Ok(examined) => examined,
@@ -166,7 +167,7 @@ fn report_exam(words: &OutputWords, examine: impl FnOnce() -> Result<ReportWithJ
         print(&text(talk::terminal_size(&stdout), should_use_color(stdout.is_terminal())), true);
     }
     match output.map(|output| output.write(&json)) {
-        Some(Err(what)) => refused(&Refusal::failed(what.to_string())),
+        Some(Err(what)) => refused(&ToolError::failed(what)),
         _ if report.findings.is_empty() => ExitCode::SUCCESS,
         _ => ExitCode::from(1),
     }

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use std::time::SystemTime;
 
 use handfast_observe::metrics::{FleetSnapshot, MachineSnapshot};
+use handfast_report::ToolError;
 use handfast_text::table::{Column, lines};
 use handfast_text::units::long;
 
@@ -32,7 +33,8 @@ fn setup(words: &SetupWords) -> ExitCode {
     let port = words.port.unwrap_or(handfast_proxy::BUS_PORT);
     match handfast_proxy::set_up_fleet(&words.folder, &words.host, port, fleet) {
         Ok(next) => print(&format!("{}\n", next.trim_end()), true),
-        Err(refusal) => refused(&refusal),
+        Err(error) if error.is_wrong_use() => refused(&ToolError::wrong_use(error)),
+        Err(error) => refused(&ToolError::failed(error)),
     }
 }
 

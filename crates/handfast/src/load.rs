@@ -18,7 +18,7 @@ use std::process::ExitCode;
 
 use handfast_load::distributed::{self, Workers};
 use handfast_load::job;
-use handfast_load::outcome::Refusal;
+use handfast_report::ToolError;
 use handfast_report::plan::request;
 use handfast_report::{Report, to_summary, to_text};
 use tokio::runtime::Runtime;
@@ -64,11 +64,11 @@ pub(crate) fn load(words: &LoadWords) -> ExitCode {
     // First, since a report that cannot be written is useless.
     let outputs = match Outputs::prepare(&words.output) {
         Ok(outputs) => outputs,
-        Err(error) => return refused(&Refusal::failed(error.to_string())),
+        Err(error) => return refused(&ToolError::failed(error)),
     };
     let (broadcast, closing) = match Broadcast::prepare(&words.output) {
         Ok(prepared) => prepared,
-        Err(error) => return refused(&Refusal::failed(error.to_string())),
+        Err(error) => return refused(&ToolError::failed(error)),
     };
     let talk = talk::start(color(), Level::WARN, talk::Stamp::Absent);
     let taken = outputs.take_standard_output() || broadcast::takes_standard_output(&words.output);
@@ -94,7 +94,7 @@ pub(crate) fn load(words: &LoadWords) -> ExitCode {
 }
 
 /// The job: from the command line, or from a report.
-fn requested_load(words: &LoadWords) -> Result<RequestedLoad, Refusal> {
+fn requested_load(words: &LoadWords) -> Result<RequestedLoad, ToolError> {
     let mut mistakes = Mistakes::default();
     let found = match &words.output.replay {
         Some(path) => {
@@ -157,7 +157,7 @@ fn write_report(
         }
     }
     if let Err(error) = outputs.write(report).and(closed) {
-        return refused(&Refusal::failed(error.to_string()));
+        return refused(&ToolError::failed(error));
     }
     ExitCode::from(code)
 }
@@ -175,7 +175,7 @@ fn doctor(words: &LoadWords) -> ExitCode {
     }
     let talk = talk::start(color(), Level::WARN, talk::Stamp::Absent);
     let looked = Runtime::new()
-        .map_err(|error| Refusal::failed(format!("start the runtime: {error}")))
+        .map_err(|error| ToolError::failed(format!("start the runtime: {error}")))
         .and_then(|runtime| runtime.block_on(distributed::doctor(&bus)));
     talk.finish();
     match looked {
@@ -187,9 +187,9 @@ fn doctor(words: &LoadWords) -> ExitCode {
 }
 
 /// Reports the error. The exit code is 2 for a wrong request, 1 for everything else.
-pub(crate) fn refused(refusal: &Refusal) -> ExitCode {
+pub(crate) fn refused(refusal: &ToolError) -> ExitCode {
     talk::err(&format!("handfast: {refusal}"));
-    ExitCode::from(if refusal.wrong_use { 2 } else { 1 })
+    ExitCode::from(if refusal.is_wrong_use() { 2 } else { 1 })
 }
 
 /// A random seed, short enough to be typed again. The standard library's keys come from the kernel.

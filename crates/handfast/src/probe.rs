@@ -7,7 +7,6 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use handfast_load::outcome::Refusal;
 use handfast_pki::files::read_input;
 use handfast_pki::throwaway::is_host;
 use handfast_probe::limit::Limit;
@@ -15,6 +14,7 @@ use handfast_probe::page::Page;
 use handfast_probe::target::{FORMS, Family};
 use handfast_probe::text::{Style, line_head, to_line, to_summary, to_text};
 use handfast_probe::{ProbeError, ProbeSettings, Report, Target, curl, explain as topics, html, report, run};
+use handfast_report::ToolError;
 use handfast_report::both_ends::{BothEnds, Counted, account};
 use handfast_tls::client::{ClientSettings, Identity, Verification};
 use handfast_wire::starttls::Protocol;
@@ -50,7 +50,7 @@ pub(crate) fn explain(words: &ExplainWords) -> ExitCode {
     match words.topic.as_deref().map(topics::explain) {
         None => print(&format!("Topics:\n{}", topics::list()), true),
         Some(Ok(text)) => print(&text, true),
-        Some(Err(error)) => refused(&Refusal::wrong_use(error.to_string())),
+        Some(Err(error)) => refused(&ToolError::wrong_use(error)),
     }
 }
 
@@ -84,8 +84,8 @@ struct Prepared {
     status: Option<AdminAddress>,
 }
 
-fn prepare(words: &ProbeWords) -> Result<Prepared, Refusal> {
-    let wrong = Refusal::wrong_use;
+fn prepare(words: &ProbeWords) -> Result<Prepared, ToolError> {
+    let wrong = ToolError::wrong_use;
     let starttls = match words.starttls.as_deref() {
         None => None,
         Some(name) => {
@@ -165,8 +165,8 @@ fn prepare(words: &ProbeWords) -> Result<Prepared, Refusal> {
 }
 
 /// A time above 0.
-fn time(option: &str, text: &str) -> Result<Duration, Refusal> {
-    let wrong = |why: String| Refusal::wrong_use(format!("{option}: {why}"));
+fn time(option: &str, text: &str) -> Result<Duration, ToolError> {
+    let wrong = |why: String| ToolError::wrong_use(format!("{option}: {why}"));
     match handfast_text::duration::parse(text) {
         Ok(Duration::ZERO) => Err(wrong("0, expected more".to_owned())),
         Ok(time) => Ok(time),
@@ -175,14 +175,14 @@ fn time(option: &str, text: &str) -> Result<Duration, Refusal> {
 }
 
 /// The output of an option, if given.
-fn output(option: &'static str, path: &Option<std::path::PathBuf>) -> Result<Option<Output>, Refusal> {
+fn output(option: &'static str, path: &Option<std::path::PathBuf>) -> Result<Option<Output>, ToolError> {
     let made = path.as_deref().map(Output::prepare).transpose();
-    made.map_err(|error| Refusal::failed(error.of(option).to_string()))
+    made.map_err(|error| ToolError::failed(error.of(option).to_string()))
 }
 
 /// Reads the targets in a file. An error has no text of it: it can be another file than was meant, such as one with a key.
-fn listed(path: &Path, starttls: Option<Protocol>) -> Result<Vec<Target>, Refusal> {
-    let wrong = |what: String| Refusal::wrong_use(format!("read targets from {}: {what}", path.display()));
+fn listed(path: &Path, starttls: Option<Protocol>) -> Result<Vec<Target>, ToolError> {
+    let wrong = |what: String| ToolError::wrong_use(format!("read targets from {}: {what}", path.display()));
     let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
     let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default().trim());
     let lines = (1..).zip(lines).filter(|(_, line)| !line.is_empty());
@@ -206,11 +206,11 @@ fn listed(path: &Path, starttls: Option<Protocol>) -> Result<Vec<Target>, Refusa
     }
 }
 
-fn settings(words: &ProbeTlsWords) -> Result<ClientSettings, Refusal> {
+fn settings(words: &ProbeTlsWords) -> Result<ClientSettings, ToolError> {
     let read = |path: &Path, what: &str| {
         read_input(path, MAX_PEM_BYTES)
             .map(|bytes| bytes.to_vec())
-            .map_err(|error| Refusal::wrong_use(format!("read {what} from {}: {error}", path.display())))
+            .map_err(|error| ToolError::wrong_use(format!("read {what} from {}: {error}", path.display())))
     };
     let verification = match (&words.ca, words.insecure) {
         (_, true) => Verification::Off,
@@ -307,7 +307,7 @@ impl Prepared {
         let capture = self.capture.map(Capture::finish);
         for outcome in [json, html, capture].into_iter().flatten() {
             if let Err(what) = outcome {
-                return refused(&Refusal::failed(what.to_string()));
+                return refused(&ToolError::failed(what));
             }
         }
         ExitCode::from(code)

@@ -10,7 +10,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::process::ExitCode;
 
-use handfast_load::outcome::Refusal;
+use handfast_report::ToolError;
 use handfast_text::units::counted;
 use handfast_wire::proxy_header::{Invalid, Peek, V2_LIMIT, peek};
 use serde_json::json;
@@ -29,7 +29,7 @@ const FIXED: usize = 16;
 pub(crate) fn proxy_header(words: &ProxyHeaderWords) -> ExitCode {
     let bytes = match bytes_of(&words.input) {
         Ok(bytes) => bytes,
-        Err(error) => return refused(&Refusal::wrong_use(format!("proxy-header: {error}"))),
+        Err(error) => return refused(&ToolError::wrong_use(format!("proxy-header: {error}"))),
     };
     let bad = match peek(&bytes, usize::MAX) {
         Peek::Complete(header) if words.json => {

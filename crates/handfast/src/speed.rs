@@ -7,8 +7,8 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use handfast_load::outcome::Refusal;
 use handfast_load::speed::{Progress, SpeedSettings, run};
+use handfast_report::ToolError;
 use handfast_report::speed::{SpeedReport, to_text};
 use handfast_report::to_json;
 use tracing::Level;
@@ -30,7 +30,7 @@ pub(crate) fn speed(words: &SpeedWords) -> ExitCode {
     // First, since a report that cannot be written is useless.
     let output = match words.json.as_deref().map(Output::prepare).transpose() {
         Ok(output) => output,
-        Err(what) => return refused(&Refusal::failed(format!("--json: {what}"))),
+        Err(what) => return refused(&ToolError::failed(format!("--json: {what}"))),
     };
     let settings = SpeedSettings {
         certificates: words.certificate.clone(),
@@ -44,7 +44,7 @@ pub(crate) fn speed(words: &SpeedWords) -> ExitCode {
 }
 
 /// Measures, and reports the progress on standard error, with the name of the `verb`.
-pub(crate) fn measured(settings: &SpeedSettings, verb: &'static str) -> Result<SpeedReport, Refusal> {
+pub(crate) fn measured(settings: &SpeedSettings, verb: &'static str) -> Result<SpeedReport, ToolError> {
     let talk = talk::start(color(), Level::WARN, talk::Stamp::Absent);
     let mut shown = Shown::new(talk.voice(), verb);
     let measured = run(settings, &mut |progress| shown.step(progress));
@@ -60,7 +60,7 @@ fn write_report(report: &SpeedReport, output: Option<Output>, json: Option<&Path
         print(&to_text(report, style(io::stdout())), true);
     }
     match output.map(|output| output.write(&to_json(report))) {
-        Some(Err(what)) => refused(&Refusal::failed(what.to_string())),
+        Some(Err(what)) => refused(&ToolError::failed(what)),
         _ => ExitCode::SUCCESS,
     }
 }

@@ -10,8 +10,8 @@ use std::{fmt, io};
 
 use handfast_admin::{AdminRequest, SCHEMA, Status, send_request};
 use handfast_config::model::Address;
-use handfast_load::outcome::Refusal;
 use handfast_observe::metrics::Distribution;
+use handfast_report::ToolError;
 use handfast_report::both_ends::{Counted, Seen as SeenHere, Sum};
 use handfast_report::run::{self, Run};
 use handfast_text::units::plain;
@@ -100,9 +100,9 @@ impl AdminAddress {
     }
 
     /// Reads its counters. **Cost**: one request; waits for at most four seconds for each address.
-    pub(crate) fn counted(&self) -> Result<Counted, Refusal> {
+    pub(crate) fn counted(&self) -> Result<Counted, ToolError> {
         let wrong = |error: StatusError| {
-            Refusal::failed(format!("--status: read {self}: {error}"))
+            ToolError::failed(format!("--status: read {self}: {error}"))
                 .hint("it is the admin address of the Handfast proxy that is the target (admin.listen)")
         };
         match self.seen().map_err(wrong)? {
@@ -121,7 +121,7 @@ impl AdminAddress {
     }
 
     /// Reads its counters until they include everything measured since `before`, or for two seconds.
-    pub(crate) fn settled(&self, before: &Counted, seen: &SeenHere) -> Result<Counted, Refusal> {
+    pub(crate) fn settled(&self, before: &Counted, seen: &SeenHere) -> Result<Counted, ToolError> {
         let until = Instant::now() + SETTLING;
         loop {
             let after = self.counted()?;

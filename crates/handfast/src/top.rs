@@ -21,7 +21,7 @@ use std::thread::Builder;
 use std::time::{Duration, Instant};
 
 use handfast_config::ConfigSource;
-use handfast_load::outcome::Refusal;
+use handfast_report::ToolError;
 use ratatui::crossterm::event::{self, Event};
 use ratatui::text::Text;
 use ratatui::{DefaultTerminal, Frame};
@@ -65,17 +65,17 @@ pub(crate) fn top(words: &TopWords) -> ExitCode {
     }
 }
 
-fn status_of(words: &TopWords) -> Result<AdminAddress, Refusal> {
+fn status_of(words: &TopWords) -> Result<AdminAddress, ToolError> {
     let packaged = Path::new(CONFIGURATION);
     let file = words.config.as_deref().or(is_there(packaged).then_some(packaged));
     let Some(file) = file.filter(|_| words.address.is_none()) else {
         let address = words.address.as_deref().unwrap_or(USUAL_ADDRESS);
-        return AdminAddress::parse(address).map_err(|error| Refusal::wrong_use(error.to_string()));
+        return AdminAddress::parse(address).map_err(ToolError::wrong_use);
     };
     let address = ConfigSource::File(file.to_path_buf()).admin_address(false);
-    let configured = address.map_err(|error| Refusal::wrong_use(error.problems))?;
+    let configured = address.map_err(|error| ToolError::wrong_use(error.problems))?;
     let what = || format!("{}: has no admin address (admin.listen is off)", file.display());
-    let none = || Refusal::wrong_use(what()).hint("set admin.listen, and restart the proxy");
+    let none = || ToolError::wrong_use(what()).hint("set admin.listen, and restart the proxy");
     configured.as_ref().map(AdminAddress::of).ok_or_else(none)
 }
 
@@ -107,11 +107,11 @@ fn take(model: &mut Model, (time, seen): TimedStatus) {
 }
 
 /// Sends the first request, so that a missing proxy is reported at once.
-fn first(status: &AdminAddress, begun: Instant) -> Result<Model, Refusal> {
+fn first(status: &AdminAddress, begun: Instant) -> Result<Model, ToolError> {
     let mut model = Model::new(status.to_string());
     let (time, seen) = query_status(status, begun);
     let seen = seen.map_err(|why| {
-        Refusal::failed(format!("read {status}: {why}")).hint(
+        ToolError::failed(format!("read {status}: {why}")).hint(
             "give the admin address of a running proxy (admin.listen), or its configuration with -c, or the address \
              of `handfast load --metrics`",
         )
@@ -120,7 +120,7 @@ fn first(status: &AdminAddress, begun: Instant) -> Result<Model, Refusal> {
     Ok(model)
 }
 
-fn once(status: &AdminAddress) -> Result<ExitCode, Refusal> {
+fn once(status: &AdminAddress) -> Result<ExitCode, ToolError> {
     let begun = Instant::now();
     let mut model = first(status, begun)?;
     if !model.has_rates() {
@@ -145,11 +145,11 @@ fn show(lines: Vec<Line>, width: usize, look: Look) -> ExitCode {
     print(&shown.collect::<String>(), true)
 }
 
-fn live(status: AdminAddress, words: &TopWords) -> Result<ExitCode, Refusal> {
+fn live(status: AdminAddress, words: &TopWords) -> Result<ExitCode, ToolError> {
     if !io::stdin().is_terminal() || !is_screen(&io::stdout()) {
         let what =
             "show a live picture: standard input and output are not a terminal that can move its cursor";
-        return Err(Refusal::wrong_use(what)
+        return Err(ToolError::wrong_use(what)
             .hint(format!("`handfast top --once` prints everything as text; {status} is the same as JSON")));
     }
     let begun = Instant::now();
@@ -162,7 +162,7 @@ fn live(status: AdminAddress, words: &TopWords) -> Result<ExitCode, Refusal> {
     let variable = |name| std::env::var(name).unwrap_or_default();
     let look = Look { color: should_use_color(true), unicode: unicode(variable), terminal: true };
     let code = Screen::enter().and_then(|mut screen| run(&mut model, &news, &mut screen, look));
-    code.map(ExitCode::from).map_err(|error| Refusal::failed(format!("use the terminal: {error}")))
+    code.map(ExitCode::from).map_err(|error| ToolError::failed(format!("use the terminal: {error}")))
 }
 
 /// A terminal that is ours. Dropping it gives it back; ratatui does so when the program panics.
@@ -195,10 +195,10 @@ fn start(
     name: &str,
     sender: &SyncSender<News>,
     work: impl FnOnce(SyncSender<News>) + Send + 'static,
-) -> Result<(), Refusal> {
+) -> Result<(), ToolError> {
     let sender = sender.clone();
     let started = Builder::new().name(name.into()).spawn(move || work(sender));
-    started.map(drop).map_err(|error| Refusal::failed(format!("start the thread {name}: {error}")))
+    started.map(drop).map_err(|error| ToolError::failed(format!("start the thread {name}: {error}")))
 }
 
 fn draw(model: &Model, frame: &mut Frame<'_>, look: Look) {
@@ -253,9 +253,9 @@ fn read_terminal(news: &SyncSender<News>) {
 }
 
 /// Ends the picture by a signal. The handlers are there when this returns: a signal before that would leave the terminal as it is.
-fn watch_signals(sender: &SyncSender<News>) -> Result<(), Refusal> {
+fn watch_signals(sender: &SyncSender<News>) -> Result<(), ToolError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| Refusal::failed(format!("listen for signals: {error}")))?;
+    let runtime = runtime.map_err(|error| ToolError::failed(format!("listen for signals: {error}")))?;
     let listening = runtime.enter();
     let mut signals = Signals::listen()?;
     drop(listening);

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use handfast_load::distributed::{self, BusAddress};
-use handfast_load::outcome::Refusal;
+use handfast_report::ToolError;
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
 use tracing::Level;
@@ -40,8 +40,8 @@ pub(crate) fn worker(words: WorkerWords) -> ExitCode {
 }
 
 /// Until a signal requests the end; after a second one, it does not wait for the load to end.
-fn serve(address: &BusAddress, name: Option<String>) -> Result<(), Refusal> {
-    let runtime = Runtime::new().map_err(|error| Refusal::failed(format!("start the runtime: {error}")))?;
+fn serve(address: &BusAddress, name: Option<String>) -> Result<(), ToolError> {
+    let runtime = Runtime::new().map_err(|error| ToolError::failed(format!("start the runtime: {error}")))?;
     let ended = runtime.block_on(async {
         let mut signals = Signals::listen()?;
         let (ask, stop) = watch::channel(false);

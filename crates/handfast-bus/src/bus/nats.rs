@@ -17,7 +17,8 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 
 use super::{Bus, Fault, Feed, Later, QUEUE};
-use crate::{BusAddress, Refusal};
+use crate::error::Problem;
+use crate::{BusAddress, BusError};
 
 /// Bound of a connection attempt, TLS included.
 const CONNECTING: Duration = Duration::from_secs(5);
@@ -68,10 +69,10 @@ impl Nats {
     /// **Errors**: the server is unreachable, its certificate is not trusted, or it rejects this user.
     pub(crate) async fn connect(
         settings: ConnectionSettings<'_>,
-    ) -> Result<(Arc<Self>, mpsc::Receiver<String>), Refusal> {
+    ) -> Result<(Arc<Self>, mpsc::Receiver<String>), BusError> {
         let place = place(&settings.server);
         let (complain, complaints) = mpsc::channel(COMPLAINTS);
-        let (connection, connected) = watch::channel(true);
+        let (connection, is_connected) = watch::channel(true);
         let connection = Arc::new(connection);
         let mut options = ConnectOptions::new()
             .name(settings.name)
@@ -97,26 +98,22 @@ impl Nats {
         if let Some((user, password)) = settings.user {
             options = options.user_and_password(user, password);
         }
-        let failed = |what: String| Refusal::failed(format!("connect to the bus {place}: {what}"));
         let connecting = timeout(CONNECTING + CONNECTING, options.connect(settings.server)).await;
-        let client =
-            connecting.map_err(|_| failed("no answer in time".into()))?.map_err(|error| {
-                match error.kind() {
-                    ConnectErrorKind::AuthorizationViolation | ConnectErrorKind::Authentication => {
-                        failed("the server rejected this user and password".into()).hint(format!(
-                            "give the file that `{}` wrote, or the user in the URL",
-                            settings.address.purpose.command()
-                        ))
-                    }
-                    ConnectErrorKind::Tls | ConnectErrorKind::Io if settings.address.tls_first => {
-                        let setting = settings.address.purpose.tls_first();
-                        failed(with_source(&error))
-                            .hint(format!("if the server has no `handshake_first: true`, remove {setting}"))
-                    }
-                    _ => failed(with_source(&error)),
+        let connected = connecting.map_err(|_| Problem::ConnectTimeout { place: place.clone() })?;
+        let client = connected.map_err(|error| {
+            let (place, purpose) = (place.clone(), settings.address.purpose);
+            match error.kind() {
+                ConnectErrorKind::AuthorizationViolation | ConnectErrorKind::Authentication => {
+                    Problem::LoginRejected { place, purpose }
                 }
-            })?;
-        Ok((Arc::new(Self { client, connected, place }), complaints))
+                kind => {
+                    let is_of_tls = matches!(kind, ConnectErrorKind::Tls | ConnectErrorKind::Io);
+                    let tls_first = (is_of_tls && settings.address.tls_first).then(|| purpose.tls_first());
+                    Problem::Connect { place, what: with_source(&error), tls_first }
+                }
+            }
+        })?;
+        Ok((Arc::new(Self { client, connected: is_connected, place }), complaints))
     }
 
     /// The greeting of the server.
@@ -136,13 +133,13 @@ impl Nats {
 
 /// Checks the authorities of the server before the library reads them: it would wait for the writer of a FIFO, and its message has parts
 /// of a file that is damaged.
-fn check_ca(file: &Path) -> Result<(), Refusal> {
-    let failed =
-        |what: String| Refusal::wrong_use(format!("read the authorities in {}: {what}", file.display()));
-    let pem = read(file, MAX_CA_BYTES).map_err(|error| failed(error.to_string()))?;
+fn check_ca(file: &Path) -> Result<(), Problem> {
+    let unreadable = |source| Problem::ReadAuthorities { file: file.to_owned(), source };
+    let pem = read(file, MAX_CA_BYTES).map_err(unreadable)?;
     let verification = Verification::Roots(pem.to_vec());
     let settings = ClientSettings { verification, ..ClientSettings::default() };
-    TlsClient::new(&settings, "bus").map(drop).map_err(|error| failed(error.to_string()))
+    let wrong = |source| Problem::Authorities { file: file.to_owned(), source };
+    TlsClient::new(&settings, "bus").map(drop).map_err(wrong)
 }
 
 /// Grows from a tenth of a second, and is bounded.

@@ -87,13 +87,13 @@ fn one_that_lost_its_parent_is_still_charged() {
 #[test]
 fn no_process_and_an_ended_one_are_reported() {
     let refusal = Accountant::new(&Accounted::Pid(u32::MAX)).unwrap_err();
-    assert!(refusal.wrong_use && refusal.what.contains("there is no such process"), "{refusal}");
+    assert!(refusal.is_wrong_use() && refusal.what.contains("there is no such process"), "{refusal}");
 
     let shell = Shell::start();
     let mut accountant = Accountant::new(&Accounted::Pid(shell.0.id())).unwrap();
     drop(shell);
     let refusal = accountant.end(1).unwrap_err();
-    assert!(!refusal.wrong_use && refusal.what.contains("it ended before the run did"), "{refusal}");
+    assert!(!refusal.is_wrong_use() && refusal.what.contains("it ended before the run did"), "{refusal}");
 }
 
 #[test]
@@ -142,5 +142,5 @@ fn a_group_of_version_1_is_read_in_two_trees() {
 fn a_directory_that_is_no_group_is_refused() {
     let place = tempfile::tempdir().unwrap();
     let refusal = Accountant::new(&Accounted::Cgroup(place.path().into())).unwrap_err();
-    assert!(refusal.wrong_use && refusal.what.contains("cpuacct.usage"), "{refusal}");
+    assert!(refusal.is_wrong_use() && refusal.what.contains("cpuacct.usage"), "{refusal}");
 }

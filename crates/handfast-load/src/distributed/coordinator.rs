@@ -12,15 +12,16 @@ use tokio::time::{Interval as Ticks, MissedTickBehavior, interval};
 use super::link::Link;
 use super::merge::{Merge, Standing, sums_agree};
 use super::orders::{Member, Orders};
-use super::protocol::{Event, Order, Subjects, decode};
+use super::protocol::{Event, Order, Subjects, decode, of_bus};
 use super::worker::stop_requested;
 use super::{LEASE, OnLost, RENEWAL, WORKER_TIMEOUT};
 use crate::generator::Share;
 use crate::opener::PREPARATION_TIMEOUT;
-use crate::outcome::{EarlyEnd, Facts, Outcome, Refusal, WorkerEnd, WorkerOutcome};
+use crate::outcome::{EarlyEnd, Facts, Outcome, WorkerEnd, WorkerOutcome};
 use crate::plan::Plan;
 use crate::sample::Interval;
 use handfast_bus::{Feed, Message, fresh_id};
+use handfast_report::ToolError;
 
 /// The interval of checks of clocks and leases.
 const LOOK: Duration = Duration::from_millis(250);
@@ -61,7 +62,7 @@ pub(super) struct Run<'a> {
     last_check: Moment,
     leased: Moment,
     start: Option<(Moment, SystemTime)>,
-    refusal: Option<Refusal>,
+    refusal: Option<ToolError>,
     early_end: Option<EarlyEnd>,
     /// The deadline for the end of all workers.
     deadline: Moment,
@@ -76,7 +77,7 @@ impl<'a> Run<'a> {
         plan: &'a Plan,
         on_lost: OnLost,
         lead: Duration,
-    ) -> Result<Self, Refusal> {
+    ) -> Result<Self, ToolError> {
         let now = Moment::now();
         let state = || WorkerState { facts: None, last_received: now, end: None, lost: None };
         let states: Vec<WorkerState> = members.iter().map(|_| state()).collect();
@@ -92,7 +93,7 @@ impl<'a> Run<'a> {
             plan,
             on_lost,
             lead,
-            name: fresh_id()?,
+            name: fresh_id().map_err(of_bus)?,
             states,
             checks: looks,
             last_check: now,
@@ -109,7 +110,7 @@ impl<'a> Run<'a> {
         mut self,
         each_second: &mut (dyn FnMut(&Interval) + Send),
         stop: &mut watch::Receiver<bool>,
-    ) -> Result<Outcome, Refusal> {
+    ) -> Result<Outcome, ToolError> {
         let begun = match self.prepare(stop).await {
             Ok(true) => self.begin().await,
             other => other.map(|_| ()),
@@ -134,7 +135,7 @@ impl<'a> Run<'a> {
     }
 
     /// Lets all workers prepare. False: the end was requested meanwhile.
-    async fn prepare(&mut self, stop: &mut watch::Receiver<bool>) -> Result<bool, Refusal> {
+    async fn prepare(&mut self, stop: &mut watch::Receiver<bool>) -> Result<bool, ToolError> {
         let of = u32::try_from(self.members.len()).unwrap_or(u32::MAX);
         let until = Moment::now() + LEASE;
         let order = |index, member: &Member| Order::Prepare {
@@ -155,7 +156,7 @@ impl<'a> Run<'a> {
                 state.lost.as_ref().map(|why| format!("prepare worker {}: {why}", member.name))
             });
             if let Some(what) = lost {
-                return Err(Refusal::failed(what));
+                return Err(ToolError::failed(what));
             }
             if self.early_end.is_some() {
                 return Ok(false);
@@ -165,7 +166,7 @@ impl<'a> Run<'a> {
     }
 
     /// Measures the clocks again, and lets all workers begin at one moment.
-    async fn begin(&mut self) -> Result<(), Refusal> {
+    async fn begin(&mut self) -> Result<(), ToolError> {
         let orders = Orders { link: self.link };
         orders.clocks(self.members).await?;
         let worst = self.members.iter().map(|member| member.clock.error_ns).max().unwrap_or(0);

@@ -10,8 +10,8 @@ use tokio::time::{Duration, interval, timeout_at};
 use super::GATHERING;
 use super::link::Link;
 use super::protocol::{Event, HELLO, Hello, Order, Subjects, decode, encode};
-use crate::outcome::Refusal;
 use handfast_bus::Feed;
+use handfast_report::ToolError;
 
 /// Interval at which the call is repeated: workers may be starting at this moment.
 const CALLING: Duration = Duration::from_millis(250);
@@ -30,7 +30,7 @@ pub(super) struct Found {
 /// Calls until `machines` workers can take part.
 ///
 /// **Errors**: too few did in [`GATHERING`], or enough answered and cannot all take part; with the names of all.
-pub(super) async fn call(link: &Link, feed: &mut Feed, machines: u32) -> Result<Vec<Found>, Refusal> {
+pub(super) async fn call(link: &Link, feed: &mut Feed, machines: u32) -> Result<Vec<Found>, ToolError> {
     let required = usize::try_from(machines).unwrap_or(usize::MAX);
     let end = tokio::time::Instant::now() + GATHERING;
     let mut settled = end;
@@ -67,7 +67,7 @@ async fn receive_hello(link: &Link, answered: &mut BTreeMap<String, Hello>, work
     let why = hello.identity.differs(&link.me.identity);
     let first = answered.insert(worker.to_owned(), hello).is_none();
     if let (Some(why), true) = (why, first) {
-        let why = Refusal::failed(format!("take part in a run of {}: {why}", link.me.name))
+        let why = ToolError::failed(format!("take part in a run of {}: {why}", link.me.name))
             .hint("install the same program on every machine");
         link.order(worker, &Order::TurnedAway { why }).await;
     }
@@ -98,7 +98,7 @@ fn choose(link: &Link, answered: &BTreeMap<String, Hello>, required: usize) -> V
     found
 }
 
-fn too_few(link: &Link, answered: &BTreeMap<String, Hello>, machines: u32) -> Refusal {
+fn too_few(link: &Link, answered: &BTreeMap<String, Hello>, machines: u32) -> ToolError {
     let ready: Vec<&str> = usable(link, answered).map(|(_, hello)| hello.name.as_str()).collect();
     let mut what = format!(
         "gather {} on {}: {} can take part{}{}",
@@ -117,5 +117,5 @@ fn too_few(link: &Link, answered: &BTreeMap<String, Hello>, machines: u32) -> Re
             what.push_str(&format!("; {} cannot: it works for {other}", hello.name));
         }
     }
-    Refusal::failed(what).hint(hint)
+    ToolError::failed(what).hint(hint)
 }

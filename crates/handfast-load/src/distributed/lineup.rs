@@ -12,14 +12,15 @@ use super::coordinator;
 use super::gather;
 use super::link::{Clock, Link};
 use super::orders::{Member, Orders};
-use super::protocol::{Caller, Order, Subjects};
+use super::protocol::{Caller, Order, Subjects, of_bus};
 use super::share::{Load, TrueLoad};
 use super::worker::{Worker, default_name, own_identity};
 use super::{BusAddress, OnLost, Workers};
-use crate::outcome::{Outcome, Refusal};
+use crate::outcome::Outcome;
 use crate::plan::Plan;
 use crate::sample::Interval;
 use handfast_bus::{Bus, Feed, Local, fresh_id};
+use handfast_report::ToolError;
 
 /// Name of the only worker of [`Workers::Local`].
 const HERE: &str = "this machine";
@@ -40,7 +41,7 @@ pub struct Lineup {
     members: Vec<Member>,
     lead: Duration,
     /// The worker of [`Workers::Local`]; ends with us.
-    here: JoinSet<Result<(), Refusal>>,
+    here: JoinSet<Result<(), ToolError>>,
 }
 
 impl Lineup {
@@ -48,13 +49,18 @@ impl Lineup {
     ///
     /// **Errors**: a bus that cannot be joined or is not safe to join; too few workers, with the names of those that
     /// answered and why others cannot take part.
-    pub async fn gather(workers: &Workers) -> Result<Self, Refusal> {
+    pub async fn gather(workers: &Workers) -> Result<Self, ToolError> {
         match workers {
             Workers::Local => Self::here(Arc::new(TrueLoad)).await,
             Workers::Nats { bus, machines } => {
                 let subjects = Subjects::new(&bus.fleet)?;
-                let me = Caller { id: fresh_id()?, name: default_name(), identity: own_identity().await? };
-                let joined = handfast_bus::join(bus, &me.name, &subjects.inbox(&me.id)).await?;
+                let me = Caller {
+                    id: fresh_id().map_err(of_bus)?,
+                    name: default_name(),
+                    identity: own_identity().await?,
+                };
+                let joined =
+                    handfast_bus::join(bus, &me.name, &subjects.inbox(&me.id)).await.map_err(of_bus)?;
                 let joining = joining(bus, joined.place());
                 Self::on(Link { bus: joined, subjects, me, joining }, *machines).await
             }
@@ -62,7 +68,7 @@ impl Lineup {
     }
 
     /// This process alone, with this load.
-    pub(super) async fn here(load: Arc<dyn Load>) -> Result<Self, Refusal> {
+    pub(super) async fn here(load: Arc<dyn Load>) -> Result<Self, ToolError> {
         let bus: Arc<dyn Bus> = Arc::new(Local::default());
         let (subjects, identity) = (Subjects::new("here")?, own_identity().await?);
         let id = "here".to_owned();
@@ -70,7 +76,7 @@ impl Lineup {
         let mut here = JoinSet::new();
         // This worker gets no order to end: it is ended with the set.
         here.spawn(worker.serve(watch::channel(false).1));
-        let me = Caller { id: fresh_id()?, name: HERE.into(), identity };
+        let me = Caller { id: fresh_id().map_err(of_bus)?, name: HERE.into(), identity };
         let mut lineup = Self::on(Link { bus, subjects, me, joining: "handfast load".into() }, 1).await?;
         lineup.here = here;
         lineup.lead = LEAD_HERE;
@@ -78,21 +84,21 @@ impl Lineup {
     }
 
     /// This number of workers on this bus.
-    pub(super) async fn on(link: Link, machines: u32) -> Result<Self, Refusal> {
+    pub(super) async fn on(link: Link, machines: u32) -> Result<Self, ToolError> {
         if machines == 0 {
-            return Err(Refusal::wrong_use("0 machines: expected at least 1"));
+            return Err(ToolError::wrong_use("0 machines: expected at least 1"));
         }
         let (place, limit) = (link.bus.place(), link.bus.limit());
         if limit < MIN_MESSAGE_LIMIT {
             let what = format!(
                 "use the bus {place}: it takes messages of {limit} bytes, expected {MIN_MESSAGE_LIMIT}"
             );
-            return Err(Refusal::failed(what).hint("set `max_payload: 1MB` in the server's configuration"));
+            return Err(ToolError::failed(what).hint("set `max_payload: 1MB` in the server's configuration"));
         }
         let subject = link.subjects.all_events(&link.me.id);
         let subscribed = link.bus.subscribe(&subject).await;
-        let mut feed =
-            subscribed.map_err(|fault| Refusal::failed(format!("subscribe on the bus {place}: {fault}")))?;
+        let mut feed = subscribed
+            .map_err(|fault| ToolError::failed(format!("subscribe on the bus {place}: {fault}")))?;
         let found = gather::call(&link, &mut feed, machines).await?;
         let members = found
             .into_iter()
@@ -106,7 +112,7 @@ impl Lineup {
         Ok(lineup)
     }
 
-    async fn enlist(&mut self) -> Result<(), Refusal> {
+    async fn enlist(&mut self) -> Result<(), ToolError> {
         let orders = Orders { link: &self.link };
         orders.all(&self.members, |_, _| Order::Enlist { by: self.link.me.clone() }).await?;
         orders.clocks(&mut self.members).await?;
@@ -131,7 +137,7 @@ impl Lineup {
         on_lost: OnLost,
         each_second: &mut (dyn FnMut(&Interval) + Send),
         stop: &mut watch::Receiver<bool>,
-    ) -> Result<Outcome, Refusal> {
+    ) -> Result<Outcome, ToolError> {
         let run =
             coordinator::Run::new(&self.link, &mut self.feed, &mut self.members, plan, on_lost, self.lead)?;
         run.conduct(each_second, stop).await

@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 
 use handfast_stats::Histogram;
 
-use crate::outcome::Refusal;
 use crate::sample::{Interval, Series, Tally};
+use handfast_report::ToolError;
 
 /// State of a worker: whether more seconds will come from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,11 +74,11 @@ impl Merge {
     /// Takes in a second of one worker. One that came before is not counted twice.
     ///
     /// **Errors**: a second that this run cannot have.
-    pub(super) fn take(&mut self, worker: usize, interval: Interval) -> Result<(), Refusal> {
+    pub(super) fn take(&mut self, worker: usize, interval: Interval) -> Result<(), ToolError> {
         let second = interval.second;
         if second >= self.longest {
             let what = format!("second {second} of a run that ends before second {}", self.longest);
-            return Err(Refusal::failed(what));
+            return Err(ToolError::failed(what));
         }
         let part = &mut self.parts[worker];
         if second < part.next {

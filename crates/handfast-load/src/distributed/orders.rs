@@ -4,8 +4,8 @@
 
 use super::link::{Clock, Link};
 use super::protocol::{Order, Reply};
-use crate::outcome::Refusal;
 use handfast_bus::Fault;
+use handfast_report::ToolError;
 
 /// One worker of a run.
 #[derive(Clone, Debug)]
@@ -28,7 +28,7 @@ impl Orders<'_> {
         &self,
         members: &[Member],
         order: impl Fn(u32, &Member) -> Order,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), ToolError> {
         let numbered = (0u32..).zip(members);
         let questions = numbered.map(|(index, member)| (member.id.clone(), order(index, member))).collect();
         for (answer, member) in self.link.send_requests(questions).await.into_iter().zip(members) {
@@ -38,7 +38,7 @@ impl Orders<'_> {
     }
 
     /// Measures every clock.
-    pub(super) async fn clocks(&self, members: &mut [Member]) -> Result<(), Refusal> {
+    pub(super) async fn clocks(&self, members: &mut [Member]) -> Result<(), ToolError> {
         let ids = members.iter().map(|member| member.id.clone()).collect();
         for (clock, member) in self.link.clocks(ids).await.into_iter().zip(members) {
             member.clock = clock.map_err(|fault| self.fault(member, &fault))?;
@@ -46,20 +46,20 @@ impl Orders<'_> {
         Ok(())
     }
 
-    fn fault(&self, member: &Member, fault: &Fault) -> Refusal {
+    fn fault(&self, member: &Member, fault: &Fault) -> ToolError {
         let what = format!("order worker {} on {}: {fault}", member.name, self.link.bus.place());
         match fault {
-            Fault::TooLarge { .. } => Refusal::failed(what).hint("raise `max_payload` on the server"),
-            _ => Refusal::failed(what).hint("check whether it still runs, and its log"),
+            Fault::TooLarge { .. } => ToolError::failed(what).hint("raise `max_payload` on the server"),
+            _ => ToolError::failed(what).hint("check whether it still runs, and its log"),
         }
     }
 }
 
 /// A worker's refusal, in its words; with its name if there are several workers.
-fn refused(answer: Reply, name: &str) -> Result<(), Refusal> {
+fn refused(answer: Reply, name: &str) -> Result<(), ToolError> {
     match answer {
         Reply::Yes => Ok(()),
         Reply::No(refusal) => Err(refusal),
-        Reply::Clock(_) => Err(Refusal::failed(format!("worker {name}: the answer cannot be understood"))),
+        Reply::Clock(_) => Err(ToolError::failed(format!("worker {name}: the answer cannot be understood"))),
     }
 }

@@ -18,14 +18,15 @@ use std::sync::OnceLock;
 use aws_lc_rs::digest::{Context, SHA256};
 use bytes::Bytes;
 use data_encoding::HEXLOWER;
-use handfast_bus::{check_fleet, printable};
+use handfast_bus::{BusError, check_fleet, printable};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::generator::Share;
-use crate::outcome::{Facts, Refusal, WorkerEnd};
+use crate::outcome::{Facts, WorkerEnd};
 use crate::plan::Plan;
 use crate::sample::Interval;
+use handfast_report::{ToolError, ToolErrorKind};
 
 /// The version of everything in this file. [`Order::RollCall`] and [`Event::Hello`] stay as they are forever, so that
 /// two versions can detect each other.
@@ -49,7 +50,7 @@ impl Identity {
     /// Our own. **Cost**: reads the program's file once in the life of the process; blocks.
     ///
     /// **Errors**: a system without `/proc`.
-    pub(super) fn own() -> Result<Self, Refusal> {
+    pub(super) fn own() -> Result<Self, ToolError> {
         static PROGRAM: OnceLock<std::io::Result<String>> = OnceLock::new();
         match PROGRAM.get_or_init(|| hash("/proc/self/exe")) {
             Ok(program) => Ok(Self {
@@ -57,7 +58,7 @@ impl Identity {
                 version: env!("CARGO_PKG_VERSION").into(),
                 program: program.clone(),
             }),
-            Err(error) => Err(Refusal::failed(format!("read our own program /proc/self/exe: {error}"))),
+            Err(error) => Err(ToolError::failed(format!("read our own program /proc/self/exe: {error}"))),
         }
     }
 
@@ -117,7 +118,7 @@ pub(super) enum Order {
     /// You answered, and cannot take part.
     TurnedAway {
         /// Reason of the refusal, or of the end.
-        why: Refusal,
+        why: ToolError,
     },
     /// Work for me, and for no other coordinator until you have received nothing from me for a lease.
     Enlist {
@@ -179,7 +180,7 @@ pub(super) enum Reply {
     /// It will be done.
     Yes,
     /// It will not.
-    No(Refusal),
+    No(ToolError),
     /// The worker's monotonic clock. **Units**: nanoseconds.
     Clock(u64),
 }
@@ -207,7 +208,7 @@ pub(super) enum Event {
     /// I am ready to begin.
     Prepared(Facts),
     /// I cannot begin.
-    Refused(Refusal),
+    Refused(ToolError),
     /// A second that is over.
     Second(Box<Interval>),
     /// My final message; repeated until [`Order::Received`].
@@ -245,8 +246,8 @@ impl Subjects {
     /// Those of the fleet with this name.
     ///
     /// **Errors**: those of [`check_fleet`].
-    pub(super) fn new(fleet: &str) -> Result<Self, Refusal> {
-        check_fleet(fleet)?;
+    pub(super) fn new(fleet: &str) -> Result<Self, ToolError> {
+        check_fleet(fleet).map_err(of_bus)?;
         Ok(Self { fleet: fleet.to_owned() })
     }
 
@@ -280,6 +281,13 @@ impl Subjects {
         let mut tokens = subject.split('.').skip(4);
         Some((tokens.next()?, tokens.next()?))
     }
+}
+
+/// The error of a bus as the load tester reports it, here and to other machines.
+#[expect(clippy::needless_pass_by_value, reason = "the argument of map_err")]
+pub(super) fn of_bus(error: BusError) -> ToolError {
+    let kind = if error.is_wrong_use() { ToolErrorKind::WrongUse } else { ToolErrorKind::Failed };
+    ToolError { what: error.what(), hint: error.hint(), kind }
 }
 
 #[cfg(test)]

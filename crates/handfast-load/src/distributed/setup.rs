@@ -4,7 +4,10 @@
 
 use std::path::Path;
 
-use handfast_bus::{BusAddress, Refusal, Setup};
+use handfast_bus::{BusAddress, Setup};
+use handfast_report::ToolError;
+
+use super::protocol::of_bus;
 
 /// The configuration, with marks where something is to be filled in.
 const CONFIGURATION: &str = include_str!("../../../../docs/load/nats-server.conf");
@@ -13,10 +16,10 @@ const CONFIGURATION: &str = include_str!("../../../../docs/load/nats-server.conf
 /// what to type next. Roles are `coordinator` and `worker`.
 ///
 /// **Errors**: those of [`Setup::write`]. **Cost**: blocks for a few milliseconds.
-pub fn setup(folder: &Path, host: &str, port: u16, fleet: &str) -> Result<String, Refusal> {
+pub fn setup(folder: &Path, host: &str, port: u16, fleet: &str) -> Result<String, ToolError> {
     let (template, roles, secrets) = (CONFIGURATION, &["coordinator", "worker"][..], &[][..]);
     let setup = Setup { folder, host, port, fleet, template, roles, secrets };
-    let folder = setup.write()?;
+    let folder = setup.write().map_err(of_bus)?;
     Ok(next(&folder, &setup))
 }
 
@@ -74,7 +77,7 @@ mod tests {
     fn a_fleet_that_no_subject_can_have_leaves_nothing_behind() {
         let parent = tempfile::tempdir().unwrap();
         let folder = parent.path().join("bus");
-        assert!(setup(&folder, "bus.example", PORT, "a.>").unwrap_err().wrong_use);
+        assert!(setup(&folder, "bus.example", PORT, "a.>").unwrap_err().is_wrong_use());
         assert!(!folder.exists());
     }
 
@@ -84,7 +87,7 @@ mod tests {
         setup(folder.path(), "10.0.0.5", PORT, "default").unwrap();
         let before = fs::read_to_string(folder.path().join("worker.secret")).unwrap();
         let refusal = setup(folder.path(), "10.0.0.5", PORT, "default").unwrap_err();
-        assert!(refusal.wrong_use && refusal.what.contains("not overwritten"), "{refusal}");
+        assert!(refusal.is_wrong_use() && refusal.what.contains("not overwritten"), "{refusal}");
         assert_eq!(before, fs::read_to_string(folder.path().join("worker.secret")).unwrap());
     }
 

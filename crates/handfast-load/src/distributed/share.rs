@@ -15,9 +15,10 @@ use tokio::sync::mpsc;
 
 use super::LEASE;
 use crate::generator::{Generator, Running, Share};
-use crate::outcome::{Facts, Refusal, WorkerEnd};
+use crate::outcome::{Facts, WorkerEnd};
 use crate::plan::Plan;
 use crate::sample::Interval;
+use handfast_report::ToolError;
 
 /// The interval of checks for the lease and for a stop.
 const LOOK: Duration = Duration::from_millis(50);
@@ -27,7 +28,7 @@ const WAITING: usize = 256;
 /// Makes load. The generator, or in tests one with a script.
 pub(super) trait Load: Send + Sync {
     /// [`Generator::prepare`].
-    fn prepare(&self, plan: &Plan, share: Share) -> Result<Box<dyn Ready>, Refusal>;
+    fn prepare(&self, plan: &Plan, share: Share) -> Result<Box<dyn Ready>, ToolError>;
 }
 
 /// [`Generator`], ready to start.
@@ -35,8 +36,11 @@ pub(super) trait Ready {
     /// [`Generator::facts`].
     fn facts(&self) -> Facts;
     /// [`Generator::start`].
-    fn start(self: Box<Self>, start: Moment, seconds: SyncSender<Interval>)
-    -> Result<Box<dyn Live>, Refusal>;
+    fn start(
+        self: Box<Self>,
+        start: Moment,
+        seconds: SyncSender<Interval>,
+    ) -> Result<Box<dyn Live>, ToolError>;
 }
 
 /// [`Running`].
@@ -53,7 +57,7 @@ pub(super) trait Live {
 pub(super) struct TrueLoad;
 
 impl Load for TrueLoad {
-    fn prepare(&self, plan: &Plan, share: Share) -> Result<Box<dyn Ready>, Refusal> {
+    fn prepare(&self, plan: &Plan, share: Share) -> Result<Box<dyn Ready>, ToolError> {
         Ok(Box::new(Generator::prepare(plan, share)?))
     }
 }
@@ -67,7 +71,7 @@ impl Ready for Generator {
         self: Box<Self>,
         start: Moment,
         seconds: SyncSender<Interval>,
-    ) -> Result<Box<dyn Live>, Refusal> {
+    ) -> Result<Box<dyn Live>, ToolError> {
         Ok(Box::new(Self::start(*self, start, seconds)?))
     }
 }
@@ -92,7 +96,7 @@ pub(super) enum News {
     /// Ready to start.
     Prepared(Facts),
     /// Cannot start.
-    Refused(Refusal),
+    Refused(ToolError),
     /// Ended before it had started, and why.
     Dropped(String),
     /// A second is over.

@@ -12,9 +12,10 @@ use tokio::sync::watch;
 use super::protocol::{Event, Order};
 use super::share::TrueLoad;
 use super::{LEASE, Lineup, OnLost, WORKER_TIMEOUT, Workers};
-use crate::outcome::{EarlyEnd, Outcome, Refusal};
+use crate::outcome::{EarlyEnd, Outcome};
 use crate::plan::Plan;
 use crate::sample::{Interval, Series};
+use handfast_report::ToolError;
 
 mod places;
 mod script;
@@ -64,7 +65,7 @@ fn plan() -> Plan {
 }
 
 /// Runs a plan and remembers which seconds were shown.
-async fn run(lineup: &mut Lineup, on_lost: OnLost) -> (Result<Outcome, Refusal>, Vec<u32>) {
+async fn run(lineup: &mut Lineup, on_lost: OnLost) -> (Result<Outcome, ToolError>, Vec<u32>) {
     let (_asker, mut stop) = watch::channel(false);
     let mut shown = Vec::new();
     let outcome = lineup.run(&plan(), on_lost, &mut |second| shown.push(second.second), &mut stop).await;
@@ -280,8 +281,8 @@ async fn too_few_workers_are_named(mut place: Place) {
     let begun = Instant::now();
     let refusal = place.gather(2).await.unwrap_err();
     assert!(refusal.what.contains("gather 2 workers") && refusal.what.contains("1 can take part: alone"));
-    assert!(!refusal.wrong_use && begun.elapsed() < Duration::from_secs(12));
-    assert!(place.gather(0).await.unwrap_err().wrong_use);
+    assert!(!refusal.is_wrong_use() && begun.elapsed() < Duration::from_secs(12));
+    assert!(place.gather(0).await.unwrap_err().is_wrong_use());
 }
 
 async fn a_worker_that_is_stopped_says_so(mut place: Place) {

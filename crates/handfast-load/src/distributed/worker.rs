@@ -9,13 +9,15 @@ use handfast_net::clock::Moment;
 use tokio::sync::watch;
 use tokio::time::{Duration, MissedTickBehavior, interval};
 
-use super::protocol::{Caller, Event, HELLO, Hello, Identity, Order, Reply, Subjects, decode, encode};
+use super::protocol::{
+    Caller, Event, HELLO, Hello, Identity, Order, Reply, Subjects, decode, encode, of_bus,
+};
 use super::share::{Lease, Load, News, ShareThread, TrueLoad};
 use super::{BEAT, BusAddress, LEASE};
 use crate::generator::Share;
-use crate::outcome::Refusal;
 use crate::plan::Plan;
 use handfast_bus::{Bus, Feed, Message, fresh_id, token};
+use handfast_report::ToolError;
 
 /// Time for which the final message is repeated, until a coordinator has received it.
 const INSISTING: Duration = Duration::from_secs(20);
@@ -35,20 +37,20 @@ pub async fn serve_worker(
     bus: &BusAddress,
     name: Option<String>,
     stop: watch::Receiver<bool>,
-) -> Result<(), Refusal> {
+) -> Result<(), ToolError> {
     let subjects = Subjects::new(&bus.fleet)?;
     let name = name.unwrap_or_else(default_name);
-    let id = format!("{}-{}", token(&name), fresh_id()?);
-    let joined = handfast_bus::join(bus, &id, &subjects.inbox(&id)).await?;
+    let id = format!("{}-{}", token(&name), fresh_id().map_err(of_bus)?);
+    let joined = handfast_bus::join(bus, &id, &subjects.inbox(&id)).await.map_err(of_bus)?;
     let identity = own_identity().await?;
     tracing::info!(bus = joined.place(), worker = name, fleet = bus.fleet, "waiting for orders");
     Worker::new(joined, subjects, id, name, identity, Arc::new(TrueLoad)).serve(stop).await
 }
 
 /// [`Identity::own`], off the runtime's threads.
-pub(super) async fn own_identity() -> Result<Identity, Refusal> {
+pub(super) async fn own_identity() -> Result<Identity, ToolError> {
     let read = tokio::task::spawn_blocking(Identity::own).await;
-    read.unwrap_or_else(|error| Err(Refusal::failed(format!("read our own program: {error}"))))
+    read.unwrap_or_else(|error| Err(ToolError::failed(format!("read our own program: {error}"))))
 }
 
 /// Host name and process.
@@ -109,8 +111,8 @@ impl Worker {
     }
 
     /// [`serve_worker`].
-    pub(super) async fn serve(mut self, mut stop: watch::Receiver<bool>) -> Result<(), Refusal> {
-        let subscribed = |error| Refusal::failed(format!("subscribe on the bus: {error}"));
+    pub(super) async fn serve(mut self, mut stop: watch::Receiver<bool>) -> Result<(), ToolError> {
+        let subscribed = |error| ToolError::failed(format!("subscribe on the bus: {error}"));
         let mut calls = self.bus.subscribe(&self.subjects.all()).await.map_err(subscribed)?;
         let mut orders = self.bus.subscribe(&self.subjects.orders(&self.id)).await.map_err(subscribed)?;
         let mut beats = interval(BEAT);
@@ -131,13 +133,13 @@ impl Worker {
         }
     }
 
-    fn gone(&self) -> Refusal {
-        Refusal::failed(format!("serve on the bus {}: it is gone and did not come back", self.bus.place()))
+    fn gone(&self) -> ToolError {
+        ToolError::failed(format!("serve on the bus {}: it is gone and did not come back", self.bus.place()))
             .hint("check whether the server runs, and start the worker again")
     }
 
     /// Every half second: sends a heartbeat, repeats the final message, and checks the bus.
-    async fn beat(&mut self) -> Result<(), Refusal> {
+    async fn beat(&mut self) -> Result<(), ToolError> {
         let now = Moment::now();
         self.away_since = if self.bus.is_connected() { None } else { self.away_since.or(Some(now)) };
         if self.away_since.is_some_and(|since| now.since(since) > GIVING_UP) {
@@ -266,7 +268,7 @@ impl Worker {
 
     fn busy(&self, with: &str) -> Reply {
         let what = format!("worker {} works for {with}", self.name);
-        Reply::No(Refusal::failed(what).hint("wait for that run's end, or start more workers"))
+        Reply::No(ToolError::failed(what).hint("wait for that run's end, or start more workers"))
     }
 
     fn enlist(&mut self, by: Caller) -> Reply {
@@ -274,7 +276,7 @@ impl Worker {
             return self.busy(&other);
         }
         if let Some(why) = self.identity.differs(&by.identity) {
-            return Reply::No(Refusal::failed(format!("worker {}: {why}", self.name)));
+            return Reply::No(ToolError::failed(format!("worker {}: {why}", self.name)));
         }
         tracing::info!(coordinator = by.name, "enlisted");
         self.held = Some(Held { by, until: Moment::now() + LEASE });
@@ -292,14 +294,14 @@ impl Worker {
         if self.hold(&by).is_none() {
             return match self.busy_for(&by) {
                 Some(other) => self.busy(&other),
-                None => Reply::No(Refusal::failed(format!("worker {} was restarted", self.name))),
+                None => Reply::No(ToolError::failed(format!("worker {} was restarted", self.name))),
             };
         }
         if let Some(assignment) =
             self.assignment.as_ref().filter(|assignment| assignment.begun && assignment.end.is_none())
         {
             let what = format!("worker {} has not ended run {} yet", self.name, assignment.run);
-            return Reply::No(Refusal::failed(what));
+            return Reply::No(ToolError::failed(what));
         }
         // A run that has not begun is dropped: its coordinator has abandoned it.
         tracing::info!(run, share = share.index, of = share.of, "preparing");
@@ -308,7 +310,7 @@ impl Worker {
                 self.assignment = Some(Assignment { run, by, thread, begun: false, end: None });
                 Reply::Yes
             }
-            Err(error) => Reply::No(Refusal::failed(format!(
+            Err(error) => Reply::No(ToolError::failed(format!(
                 "worker {}: make a thread for the load: {error}",
                 self.name
             ))),
@@ -316,7 +318,7 @@ impl Worker {
     }
 
     fn go(&mut self, run: &str, start: Moment) -> Reply {
-        let no = |what: &str| Reply::No(Refusal::failed(format!("worker {}: {what}", self.name)));
+        let no = |what: &str| Reply::No(ToolError::failed(format!("worker {}: {what}", self.name)));
         let Some(assignment) = self.assignment.as_mut().filter(|assignment| assignment.run == run) else {
             return no("it no longer takes part in this run");
         };

@@ -16,11 +16,11 @@ use crate::assignment::{Assignment, Share};
 use crate::failure::{Cause, Step, StepFailure};
 use crate::hint;
 use crate::opener::PREPARATION_TIMEOUT;
-use crate::outcome::Refusal;
 use crate::plan::{Plan, Work};
 use crate::requests::PreparedRequest;
 use crate::sample::Interval;
 use crate::thread::{self, Order, Reply};
+use handfast_report::ToolError;
 
 /// Seconds that a thread may be ahead of their merging.
 const AHEAD: usize = 16;
@@ -51,7 +51,7 @@ impl Threads {
         settings: &[ClientSettings],
         requests: &[PreparedRequest],
         target: SocketAddr,
-    ) -> Result<Self, Refusal> {
+    ) -> Result<Self, ToolError> {
         let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32);
         let threads = if plan.threads == 0 { cores } else { plan.threads.into() };
         let mut started = Self::default();
@@ -63,7 +63,7 @@ impl Threads {
         for thread in &started.all {
             match thread.answer(plan)? {
                 Reply::Ready(Ok(())) => {}
-                Reply::Ready(Err(why)) => return Err(Refusal::wrong_use(format!("set up TLS: {why}"))),
+                Reply::Ready(Err(why)) => return Err(ToolError::wrong_use(format!("set up TLS: {why}"))),
                 other => return Err(out_of_step(&other)),
             }
         }
@@ -78,7 +78,7 @@ impl Threads {
     /// Sends each of them an order.
     ///
     /// **Errors**: the mailbox of one of them is full.
-    pub(super) fn order(&self, order: impl Fn() -> Order) -> Result<(), Refusal> {
+    pub(super) fn order(&self, order: impl Fn() -> Order) -> Result<(), ToolError> {
         self.all.iter().try_for_each(|thread| thread.order(order()))
     }
 
@@ -122,7 +122,7 @@ impl Threads {
         plan: &Plan,
         addresses: &[SocketAddr],
         notes: &mut Vec<String>,
-    ) -> Result<(SocketAddr, Duration), Refusal> {
+    ) -> Result<(SocketAddr, Duration), ToolError> {
         let Some(thread) = self.all.first() else { return Ok((addresses[0], Duration::ZERO)) };
         let mut first = None;
         // Twice: a target that fails occasionally should be measured, not refused.
@@ -145,7 +145,7 @@ impl Threads {
             }
         }
         Err(first.map_or_else(
-            || Refusal::failed("rehearse: nothing was tried"),
+            || ToolError::failed("rehearse: nothing was tried"),
             |(address, failure)| refuse_rehearsal(plan, address, &failure),
         ))
     }
@@ -153,7 +153,7 @@ impl Threads {
     /// Has every thread connect to these as well.
     ///
     /// **Errors**: the mailbox of one of them is full.
-    pub(super) fn also(&self, targets: &[SocketAddr]) -> Result<(), Refusal> {
+    pub(super) fn also(&self, targets: &[SocketAddr]) -> Result<(), ToolError> {
         match targets {
             [] => Ok(()),
             targets => self.order(|| Order::Also(targets.to_vec())),
@@ -166,7 +166,7 @@ impl Threads {
         plan: &Plan,
         target: SocketAddr,
         notes: &mut Vec<String>,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), ToolError> {
         self.order(|| Order::WarmUp(target))?;
         let (mut tickets, mut required) = (0, 0);
         for thread in &self.all {
@@ -187,7 +187,7 @@ impl Threads {
     }
 
     /// Opens the connections that stay open when the run begins.
-    pub(super) fn open(&self, plan: &Plan, took: Duration, notes: &mut Vec<String>) -> Result<(), Refusal> {
+    pub(super) fn open(&self, plan: &Plan, took: Duration, notes: &mut Vec<String>) -> Result<(), ToolError> {
         self.order(|| Order::Prepare(took))?;
         let (mut stood, mut requested) = (0, 0);
         for thread in &self.all {
@@ -218,8 +218,8 @@ impl Drop for Threads {
 }
 
 impl GeneratorThread {
-    fn start(assignment: Assignment) -> Result<Self, Refusal> {
-        let failed = |error| Refusal::failed(format!("start a generator thread: {error}"));
+    fn start(assignment: Assignment) -> Result<Self, ToolError> {
+        let failed = |error| ToolError::failed(format!("start a generator thread: {error}"));
         let (orders, letters) = mailbox(MAX_QUEUED_ORDERS).map_err(failed)?;
         let (say, answers) = sync_channel(4);
         let (hand_over, seconds) = sync_channel(AHEAD);
@@ -233,11 +233,11 @@ impl GeneratorThread {
     /// Sends an order. A lease replaces the one before it.
     ///
     /// **Errors**: the thread's mailbox is full.
-    fn order(&self, order: Order) -> Result<(), Refusal> {
+    fn order(&self, order: Order) -> Result<(), ToolError> {
         let lease = matches!(order, Order::Lease(_));
         let pointless = |waiting: &Order| lease && matches!(waiting, Order::Lease(_));
         self.orders.send_instead(order, pointless).map_err(|_| {
-            Refusal::failed(format!(
+            ToolError::failed(format!(
                 "send an order: {MAX_QUEUED_ORDERS} wait, and the thread does not read them"
             ))
         })
@@ -249,17 +249,17 @@ impl GeneratorThread {
         let _ = self.orders.send_instead(Order::Stop, pointless);
     }
 
-    fn answer(&self, plan: &Plan) -> Result<Reply, Refusal> {
+    fn answer(&self, plan: &Plan) -> Result<Reply, ToolError> {
         // Each step of a rehearsal is bounded by the timeout, and a pool is filled one by one.
         let timeout = plan.timeout * 4 + PREPARATION_TIMEOUT + Duration::from_secs(30);
         self.answers.recv_timeout(timeout).map_err(|_| {
-            Refusal::failed(format!("prepare: a generator thread did not answer within {timeout:?}"))
+            ToolError::failed(format!("prepare: a generator thread did not answer within {timeout:?}"))
         })
     }
 }
 
-fn out_of_step(answer: &Reply) -> Refusal {
-    Refusal::failed(format!("prepare: a generator thread answered {answer:?} out of order (a bug)"))
+fn out_of_step(answer: &Reply) -> ToolError {
+    ToolError::failed(format!("prepare: a generator thread answered {answer:?} out of order (a bug)"))
 }
 
 /// Step and detail; a socket's own words begin with the operation, which may be the step itself.
@@ -273,9 +273,9 @@ fn words(failure: &StepFailure) -> String {
 }
 
 /// The refusal for a target with which not even one transaction works.
-fn refuse_rehearsal(plan: &Plan, address: SocketAddr, failure: &StepFailure) -> Refusal {
+fn refuse_rehearsal(plan: &Plan, address: SocketAddr, failure: &StepFailure) -> ToolError {
     let what = format!("try one transaction with {address}: {}", words(failure));
-    let refusal = Refusal::failed(what);
+    let refusal = ToolError::failed(what);
     if plan.target.plain
         && matches!(failure.cause, Cause::Http | Cause::ClosedEarly | Cause::Truncated | Cause::Deadline)
     {

@@ -21,9 +21,9 @@ use handfast_wire::{Peek, peek};
 
 use super::*;
 use crate::generator::{Generator, Share};
-use crate::outcome::Refusal;
 use crate::plan::{self, HttpVersion, Model, Plan};
 use crate::sample::{Interval, Series};
+use handfast_report::ToolError;
 
 /// One connection of the server.
 struct Tls {
@@ -242,7 +242,7 @@ fn plan(target: &Target, version: HttpVersion, streams: u32, exchanges: Option<u
     }
 }
 
-fn run(plan: &Plan) -> Result<Interval, Refusal> {
+fn run(plan: &Plan) -> Result<Interval, ToolError> {
     let generator = Generator::prepare(plan, Share { index: 0, of: 1 })?;
     let (seconds, _) = sync_channel(16);
     Ok(generator.start(Moment::now(), seconds)?.join().totals)

@@ -116,7 +116,7 @@ fn loopback_sources_do_not_reach_another_machine() {
     assert!(!reached(&plan, address("192.0.2.1")));
     let ports = arithmetic(&plan, &[address("192.0.2.1")]).unwrap();
     let refusal = objection(&plan, ALONE, Some(&ports), 100_000).unwrap();
-    assert!(refusal.wrong_use && refusal.what.contains("loopback"), "{refusal}");
+    assert!(refusal.is_wrong_use() && refusal.what.contains("loopback"), "{refusal}");
     let ports = arithmetic(&plan, &[address("127.0.0.1")]).unwrap();
     assert_eq!(objection(&plan, ALONE, Some(&ports), 100_000), None);
 }
@@ -126,7 +126,7 @@ fn a_rate_that_time_wait_does_not_let_last_is_refused_with_cures() {
     let plan = open(1_000.0, 60);
     let refusal = objection(&plan, ALONE, Some(&far(&plan, "2")), 100_000).unwrap();
     assert!(
-        !refusal.wrong_use && refusal.what.starts_with("open 60,000 connections within 60.0 s"),
+        !refusal.is_wrong_use() && refusal.what.starts_with("open 60,000 connections within 60.0 s"),
         "{refusal}"
     );
     let hint = refusal.hint.unwrap();

@@ -12,7 +12,7 @@ use super::operations::handshake::{Flow, Pair};
 use super::operations::{Group, Keys, Signature};
 use super::relay::{self, EXCHANGE, Needed, Work};
 use super::{kind, timing};
-use crate::outcome::Refusal;
+use handfast_report::ToolError;
 use timing::Watch;
 
 /// Transactions that have a limit; `None`: resumed.
@@ -29,7 +29,7 @@ const CHUNK: usize = 65_536;
 /// **Errors**: a fault of the library; no loopback or no descriptors for the relay.
 ///
 /// **Cost**: about ten seconds.
-pub(super) fn measure(keys: &Keys) -> Result<Limit, Refusal> {
+pub(super) fn measure(keys: &Keys) -> Result<Limit, ToolError> {
     let mut watch = Watch::default();
     let mut library = Vec::new();
     for (signature, group) in TRANSACTIONS {

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use handfast_report::speed::{ComparedRow, Operation, What};
 
-use crate::outcome::Refusal;
+use handfast_report::ToolError;
 
 /// Timeout of one run; two seconds are usual.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -66,14 +66,14 @@ pub(super) const STEPS: usize = 17;
 /// The program's name and version.
 ///
 /// **Errors**: it is not installed, or is another one of that name.
-pub(super) fn version() -> Result<String, Refusal> {
+pub(super) fn version() -> Result<String, ToolError> {
     let output = run(&["version"])?;
     let first = output.lines().next().unwrap_or_default().trim().to_owned();
     if is_openssl(&first) {
         // The library's own version follows in brackets, as a rule the same.
         return Ok(first.split(" (").next().unwrap_or(&first).to_owned());
     }
-    Err(Refusal::failed(format!(
+    Err(ToolError::failed(format!(
         "compare with openssl: `openssl version` says {:?}, expected OpenSSL 1.1.1 or later",
         first.chars().take(60).collect::<String>()
     )))
@@ -88,13 +88,13 @@ fn is_openssl(version: &str) -> bool {
 /// Runs it for every row that ours has too. It calls `say` before each.
 ///
 /// **Errors**: a run that failed, or whose figures are not understood.
-pub(super) fn compare(ours: &[Operation], say: &mut dyn FnMut(&str)) -> Result<Vec<ComparedRow>, Refusal> {
+pub(super) fn compare(ours: &[Operation], say: &mut dyn FnMut(&str)) -> Result<Vec<ComparedRow>, ToolError> {
     let mut rows = Vec::new();
     for row in &ROWS {
         say(&format!("openssl speed {}", row.word));
         let output = run(&arguments(row).iter().map(String::as_str).collect::<Vec<_>>())?;
         let figures = figures(&output, row.kind).ok_or_else(|| {
-            Refusal::failed(format!(
+            ToolError::failed(format!(
                 "compare with openssl: `openssl speed {}` gave no figures that are understood, expected a line +F…",
                 row.word
             ))
@@ -153,7 +153,7 @@ fn figures(output: &str, kind: Measured) -> Option<Vec<(What, Option<u32>, f64)>
 }
 
 /// Runs the program to its end; what it wrote to standard output.
-fn run(arguments: &[&str]) -> Result<String, Refusal> {
+fn run(arguments: &[&str]) -> Result<String, ToolError> {
     let words = arguments.join(" ");
     let child = Command::new("openssl")
         .args(arguments)
@@ -162,7 +162,7 @@ fn run(arguments: &[&str]) -> Result<String, Refusal> {
         .stderr(Stdio::null())
         .spawn()
         .map_err(|error| {
-            let refusal = Refusal::failed(format!("compare with openssl: start openssl: {error}"));
+            let refusal = ToolError::failed(format!("compare with openssl: start openssl: {error}"));
             match error.kind() {
                 ErrorKind::NotFound => {
                     refusal.hint("install it (Debian: apt-get install openssl), or leave out --compare")
@@ -170,7 +170,7 @@ fn run(arguments: &[&str]) -> Result<String, Refusal> {
                 _ => refusal,
             }
         })?;
-    let wrong = |what: &str| Refusal::failed(format!("compare with openssl: `openssl {words}` {what}"));
+    let wrong = |what: &str| ToolError::failed(format!("compare with openssl: `openssl {words}` {what}"));
     finish(child, TIMEOUT).map_err(wrong)
 }
 

@@ -32,7 +32,7 @@ use failure::RelayFailure;
 use peers::peers;
 
 use super::timing::{cpu, summary};
-use crate::outcome::Refusal;
+use handfast_report::ToolError;
 use handfast_report::speed::Time;
 
 /// A leg that never gets a session.
@@ -102,7 +102,7 @@ pub(super) struct Needed {
 /// **Errors**: no loopback, no descriptors, or peers that went away.
 ///
 /// **Cost**: two seconds and a half; up to 60,000 connections on loopback, and as many sockets in TIME_WAIT.
-pub(super) fn measure(work: Work) -> Result<Needed, Refusal> {
+pub(super) fn measure(work: Work) -> Result<Needed, ToolError> {
     let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let together = once(work, true)?;
     if cpus < 2 {
@@ -112,8 +112,8 @@ pub(super) fn measure(work: Work) -> Result<Needed, Refusal> {
     Ok(if apart.time.ns < together.time.ns { apart } else { together })
 }
 
-fn failed(what: impl std::fmt::Display) -> Refusal {
-    Refusal::failed(format!("speed --limit: bare relay: {what}"))
+fn failed(what: impl std::fmt::Display) -> ToolError {
+    ToolError::failed(format!("speed --limit: bare relay: {what}"))
 }
 
 /// End of a measurement, shared by both threads.
@@ -132,7 +132,7 @@ impl Over {
     }
 }
 
-fn once(work: Work, one_cpu: bool) -> Result<Needed, Refusal> {
+fn once(work: Work, one_cpu: bool) -> Result<Needed, ToolError> {
     let ours = listening(Ipv4Addr::LOCALHOST)?;
     let theirs = (1..=ADDRESSES).map(|last| listening(Ipv4Addr::new(127, 0, 0, last)));
     let theirs = theirs.collect::<Result<Vec<_>, _>>()?;
@@ -167,7 +167,7 @@ fn once(work: Work, one_cpu: bool) -> Result<Needed, Refusal> {
     })
 }
 
-fn listening(at: Ipv4Addr) -> Result<(Address, ListeningSocket), Refusal> {
+fn listening(at: Ipv4Addr) -> Result<(Address, ListeningSocket), ToolError> {
     let timeouts = SocketTimeouts { unacknowledged: Duration::ZERO, keepalive: Duration::ZERO };
     let address = Address::Ip(SocketAddr::new(IpAddr::V4(at), 0));
     let (address, mut sockets) = listen(&address, 0o600, 1, timeouts, Sharing::Alone)
@@ -234,7 +234,7 @@ fn serve(
     one_cpu: bool,
     over: std::sync::Arc<Over>,
     start: impl FnOnce(&Rc<Run>),
-) -> Result<Vec<Round>, Refusal> {
+) -> Result<Vec<Round>, ToolError> {
     if one_cpu {
         on_one_cpu();
     }

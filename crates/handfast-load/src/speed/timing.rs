@@ -12,7 +12,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 use super::operations::handshake::{BATCH, Flow, Pair, Side};
 use super::operations::{Act, Keys, Operation};
-use crate::outcome::Refusal;
+use handfast_report::ToolError;
 
 /// Repetitions, of which the median counts.
 pub(super) const REPETITIONS: usize = 7;
@@ -44,7 +44,7 @@ pub(super) struct Taken {
 /// An operation to time.
 pub(super) trait Subject {
     /// Runs it this number of times, and times it without the preparation.
-    fn run(&mut self, times: usize) -> Result<Taken, Refusal>;
+    fn run(&mut self, times: usize) -> Result<Taken, ToolError>;
 
     /// Number of things that one run does.
     fn units(&self) -> f64 {
@@ -84,13 +84,13 @@ pub(super) struct Timed {
 
 impl Timed {
     /// Finds out how many times fit a repetition.
-    pub(super) fn new(mut subject: Box<dyn Subject>) -> Result<Self, Refusal> {
+    pub(super) fn new(mut subject: Box<dyn Subject>) -> Result<Self, ToolError> {
         let times = calibrate(&mut *subject)?;
         Ok(Self { subject, times, taken: Vec::with_capacity(REPETITIONS) })
     }
 
     /// One more repetition.
-    pub(super) fn repeat(&mut self, watch: &mut Watch) -> Result<(), Refusal> {
+    pub(super) fn repeat(&mut self, watch: &mut Watch) -> Result<(), ToolError> {
         let (begun, before) = (Instant::now(), cpu());
         self.taken.push(self.subject.run(self.times)?);
         watch.cpu += cpu() - before;
@@ -109,7 +109,7 @@ impl Timed {
 }
 
 /// Times a subject on this thread, one repetition after the other.
-pub(super) fn one(subject: Box<dyn Subject>, watch: &mut Watch) -> Result<Sample, Refusal> {
+pub(super) fn one(subject: Box<dyn Subject>, watch: &mut Watch) -> Result<Sample, ToolError> {
     let mut timed = Timed::new(subject)?;
     for _ in 0..REPETITIONS {
         timed.repeat(watch)?;
@@ -118,7 +118,7 @@ pub(super) fn one(subject: Box<dyn Subject>, watch: &mut Watch) -> Result<Sample
 }
 
 /// Number of runs that fit a repetition; doubles until a tenth of it is used, so that the estimate is a good one.
-fn calibrate(subject: &mut dyn Subject) -> Result<usize, Refusal> {
+fn calibrate(subject: &mut dyn Subject) -> Result<usize, ToolError> {
     let mut times = 1;
     loop {
         let before = cpu();
@@ -151,9 +151,9 @@ pub(super) fn summary(values: &[f64]) -> Time {
 
 /// Times one subject on each core, all at once; how many things they do a second together.
 pub(super) fn all(
-    make: &(dyn Fn() -> Result<Box<dyn Subject>, Refusal> + Sync),
+    make: &(dyn Fn() -> Result<Box<dyn Subject>, ToolError> + Sync),
     cores: u32,
-) -> Result<f64, Refusal> {
+) -> Result<f64, ToolError> {
     let ready = AtomicU32::new(0);
     std::thread::scope(|scope| {
         let start = |core: u32| {
@@ -161,11 +161,11 @@ pub(super) fn all(
             let work = || together(make, &ready, cores);
             thread
                 .spawn_scoped(scope, work)
-                .map_err(|error| Refusal::failed(format!("speed: start a thread for core {core}: {error}")))
+                .map_err(|error| ToolError::failed(format!("speed: start a thread for core {core}: {error}")))
         };
         let threads: Vec<_> = (0..cores).map(start).collect::<Result<_, _>>()?;
         let joined = threads.into_iter().map(|thread| {
-            thread.join().unwrap_or_else(|_| Err(Refusal::failed("speed: a measuring thread panicked")))
+            thread.join().unwrap_or_else(|_| Err(ToolError::failed("speed: a measuring thread panicked")))
         });
         joined.sum()
     })
@@ -173,10 +173,10 @@ pub(super) fn all(
 
 /// One of them: works until all others work too, and only then measures.
 fn together(
-    make: &(dyn Fn() -> Result<Box<dyn Subject>, Refusal> + Sync),
+    make: &(dyn Fn() -> Result<Box<dyn Subject>, ToolError> + Sync),
     ready: &AtomicU32,
     cores: u32,
-) -> Result<f64, Refusal> {
+) -> Result<f64, ToolError> {
     let mut subject = make()?;
     let times = (calibrate(&mut *subject)? / 4).max(1);
     ready.fetch_add(1, Ordering::Relaxed);
@@ -194,11 +194,11 @@ fn together(
 }
 
 /// A single operation.
-pub(super) fn act(act: Act, keys: &Keys) -> Result<Box<dyn Subject>, Refusal> {
+pub(super) fn act(act: Act, keys: &Keys) -> Result<Box<dyn Subject>, ToolError> {
     struct Single(Box<dyn Operation>);
 
     impl Subject for Single {
-        fn run(&mut self, times: usize) -> Result<Taken, Refusal> {
+        fn run(&mut self, times: usize) -> Result<Taken, ToolError> {
             self.0.prepare(times).map_err(refusal)?;
             let before = cpu();
             for _ in 0..times {
@@ -238,7 +238,7 @@ pub(super) fn pair(pair: Pair) -> Box<dyn Subject> {
     struct Connections(Pair);
 
     impl Subject for Connections {
-        fn run(&mut self, times: usize) -> Result<Taken, Refusal> {
+        fn run(&mut self, times: usize) -> Result<Taken, ToolError> {
             let mut laps = Laps::new();
             for _ in 0..times {
                 self.0.batch(&mut |side| laps.lap(side)).map_err(refusal)?;
@@ -259,7 +259,7 @@ pub(super) fn flow(flow: Flow, size: usize) -> Box<dyn Subject> {
     struct Bytes(Flow, usize);
 
     impl Subject for Bytes {
-        fn run(&mut self, times: usize) -> Result<Taken, Refusal> {
+        fn run(&mut self, times: usize) -> Result<Taken, ToolError> {
             let mut laps = Laps::new();
             for _ in 0..times {
                 self.0.carry(&mut |side| laps.lap(side)).map_err(refusal)?;
@@ -276,8 +276,8 @@ pub(super) fn flow(flow: Flow, size: usize) -> Box<dyn Subject> {
 }
 
 /// The library's fault, as a reason to give up.
-pub(super) fn refusal(failure: Failure) -> Refusal {
-    Refusal::failed(format!("speed: {failure}"))
+pub(super) fn refusal(failure: Failure) -> ToolError {
+    ToolError::failed(format!("speed: {failure}"))
 }
 
 #[cfg(test)]
@@ -297,7 +297,7 @@ mod tests {
     struct Counter(usize);
 
     impl Subject for Counter {
-        fn run(&mut self, times: usize) -> Result<Taken, Refusal> {
+        fn run(&mut self, times: usize) -> Result<Taken, ToolError> {
             self.0 += times;
             let before = cpu();
             for number in 0..times * 1_000 {
@@ -325,7 +325,7 @@ mod tests {
         assert!(all(&make, 2).expect("it cannot fail") > 0.0);
         let runs = AtomicU32::new(0);
         let make = || match runs.fetch_add(1, Ordering::Relaxed) {
-            0 => Err(Refusal::failed("no")),
+            0 => Err(ToolError::failed("no")),
             _ => Ok(Box::new(Counter(0)) as Box<dyn Subject>),
         };
         assert_eq!(all(&make, 1).expect_err("the first fails").what, "no");

@@ -9,10 +9,10 @@ use handfast_doctor::costs::{SHARE, SHARE_BULK};
 use handfast_doctor::machine::Machine;
 use handfast_doctor::pairs;
 use handfast_doctor::size::{self, Costs, PlannedLoad, Term, to_report};
-use handfast_load::outcome::Refusal;
 use handfast_load::speed;
 use handfast_load::speed::operations::{Group, Signature};
 use handfast_pki::files::read_input;
+use handfast_report::ToolError;
 use handfast_report::speed::{Limit, SpeedReport, Transaction, What, from_json};
 use handfast_text::suggest::did_you_mean_or_all;
 use handfast_text::units::counted;
@@ -33,7 +33,7 @@ const BASE: (Signature, Group) = (Signature::EcdsaP256, Group::X25519);
 /// The resources for the load.
 ///
 /// **Errors**: all mistakes of the command line; a bad file of `--from`; a failed measurement.
-pub(super) fn size(words: &SizeWords) -> Result<ReportWithJson, Refusal> {
+pub(super) fn size(words: &SizeWords) -> Result<ReportWithJson, ToolError> {
     let mut planned = planned_load(words)?;
     let machine = Machine::here();
     let costs = costs(words, &mut planned)?;
@@ -46,7 +46,7 @@ pub(super) fn size(words: &SizeWords) -> Result<ReportWithJson, Refusal> {
 }
 
 /// The parsed options, and all mistakes.
-fn planned_load(words: &SizeWords) -> Result<PlannedLoad, Refusal> {
+fn planned_load(words: &SizeWords) -> Result<PlannedLoad, ToolError> {
     let mut wrong = Vec::new();
     let mut note = |option: &str, what: String| wrong.push(format!("--{option}: {what}"));
     let mut figure = |option: &str, read: Result<f64, ValueError>| {
@@ -97,14 +97,14 @@ fn planned_load(words: &SizeWords) -> Result<PlannedLoad, Refusal> {
         );
     }
     if !wrong.is_empty() {
-        return Err(Refusal::wrong_use(wrong.join("\n")));
+        return Err(ToolError::wrong_use(wrong.join("\n")));
     }
     let name = |name: Option<&str>| name.unwrap_or_default().to_owned();
     Ok(PlannedLoad { key: name(key), group: name(group.map(Group::name)), ..made })
 }
 
 /// The cost of the required load; nothing is measured for connections that only stay open.
-fn costs(words: &SizeWords, planned: &mut PlannedLoad) -> Result<Costs, Refusal> {
+fn costs(words: &SizeWords, planned: &mut PlannedLoad) -> Result<Costs, ToolError> {
     let computes = planned.full_per_second + planned.resumed_per_second > 0.0 || planned.bytes_per_second > 0;
     let report = match &words.from {
         Some(path) => read(path)?,
@@ -134,7 +134,7 @@ fn costs(words: &SizeWords, planned: &mut PlannedLoad) -> Result<Costs, Refusal>
             .from
             .as_deref()
             .map_or("handfast speed".to_owned(), |path| format!("--from {}", path.display()));
-        Refusal::wrong_use(format!(
+        ToolError::wrong_use(format!(
             "{what}: it has not what {} with {} takes, expected the limit, and the operations of both",
             planned.key, planned.group
         ))
@@ -142,8 +142,8 @@ fn costs(words: &SizeWords, planned: &mut PlannedLoad) -> Result<Costs, Refusal>
     })
 }
 
-fn read(path: &Path) -> Result<SpeedReport, Refusal> {
-    let wrong = |what: String| Refusal::wrong_use(format!("--from {}: {what}", path.display()));
+fn read(path: &Path) -> Result<SpeedReport, ToolError> {
+    let wrong = |what: String| ToolError::wrong_use(format!("--from {}: {what}", path.display()));
     let text = read_input(path, MAX_REPORT_BYTES).map_err(|error| wrong(error.to_string()))?;
     let text = str::from_utf8(&text).map_err(|error| wrong(error.to_string()))?;
     from_json(text).map_err(|error| wrong(error.to_string()))

@@ -10,7 +10,7 @@ use handfast_lab::port::Engine;
 use handfast_lab::sockets::{
     Failure, Matrix, MatrixSettings, Outcome, known_rows, list, measure, page, text,
 };
-use handfast_load::outcome::Refusal;
+use handfast_report::ToolError;
 
 use crate::load::outputs::Output;
 use crate::load::refused;
@@ -39,7 +39,7 @@ pub(crate) fn sockets(words: &SocketsWords) -> ExitCode {
     let outputs = prepare(&words.json, "--json").and_then(|json| Ok((json, prepare(&words.page, "--page")?)));
     let (json, paper) = match outputs {
         Ok(outputs) => outputs,
-        Err(what) => return refused(&Refusal::failed(what)),
+        Err(what) => return refused(&ToolError::failed(what)),
     };
     let matrix = match measure(
         inside,
@@ -60,7 +60,7 @@ pub(crate) fn sockets(words: &SocketsWords) -> ExitCode {
     let as_json = json.map_or(Ok(()), |output| output.write(&to_json(&matrix)));
     let as_page = paper.map_or(Ok(()), |output| output.write(&page(&matrix)));
     if let Err(error) = as_json.and(as_page) {
-        return refused(&Refusal::failed(error.to_string()));
+        return refused(&ToolError::failed(error));
     }
     ExitCode::from(u8::from(!matrix.is_good()))
 }

@@ -2,8 +2,9 @@
 //!
 //! In: an outcome, the proxy's status before. Out: where the time was spent.
 
-use handfast_load::outcome::{Outcome, Refusal};
+use handfast_load::outcome::Outcome;
 use handfast_load::sample::{Interval, Series};
+use handfast_report::ToolError;
 use handfast_report::both_ends::{self, BothEnds, Counted, Seen};
 
 use crate::status::AdminAddress;
@@ -15,7 +16,7 @@ pub(super) fn read_status(
     status: &AdminAddress,
     before: &Counted,
     outcome: &Outcome,
-) -> Result<BothEnds, Refusal> {
+) -> Result<BothEnds, ToolError> {
     let seen = seen(&outcome.totals);
     let after = status.settled(before, &seen)?;
     Ok(both_ends::account(&seen, before, &after))

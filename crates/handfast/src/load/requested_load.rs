@@ -12,11 +12,11 @@ use handfast_load::account::Accounted;
 use handfast_load::distributed::{BusAddress, OnLost, Workers};
 use handfast_load::job::Job;
 use handfast_load::limits::{Bound, Direction};
-use handfast_load::outcome::Refusal;
 use handfast_load::plan::{
     Arrivals, Close, ExpectedStatuses, HttpVersion, Model, Target, Think, Tls, Verify, Work, profile,
 };
 use handfast_load::search::SearchSpec;
+use handfast_report::ToolError;
 
 use super::values::{self, Aim, ValueError};
 use crate::status::AdminAddress;
@@ -103,11 +103,11 @@ impl Mistakes {
     }
 
     /// All of them, for the operator.
-    pub(crate) fn refusal(&self) -> Refusal {
+    pub(crate) fn refusal(&self) -> ToolError {
         let lines: String = self.0.iter().map(|mistake| format!("\n  {mistake}")).collect();
         let count =
             if self.0.len() == 1 { "this is".to_owned() } else { format!("these {} are", self.0.len()) };
-        Refusal::wrong_use(format!("{count} wrong on the command line of `handfast load`:{lines}"))
+        ToolError::wrong_use(format!("{count} wrong on the command line of `handfast load`:{lines}"))
             .hint("`handfast load --help` lists all options")
     }
 }

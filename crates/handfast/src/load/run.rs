@@ -9,9 +9,10 @@ use handfast_load::Plan;
 use handfast_load::account::Accountant;
 use handfast_load::assemble::{self, Circumstances};
 use handfast_load::distributed::{Lineup, Workers};
-use handfast_load::outcome::{Outcome, Refusal};
+use handfast_load::outcome::Outcome;
 use handfast_load::sample::Interval;
 use handfast_load::search::{Found, Search, SearchSpec};
+use handfast_report::ToolError;
 use handfast_report::both_ends::BothEnds;
 use handfast_report::model::{SearchStep, ServerUse, Verdict};
 use handfast_report::{Report, units};
@@ -40,7 +41,7 @@ pub(crate) enum Ended {
     /// With a report, also after an early end: then with the exit code of the request.
     Report(Box<Report>, Option<u8>),
     /// It could not be done.
-    Refused(Refusal),
+    Refused(ToolError),
     /// The end was requested twice; the second request has this exit code.
     AtOnce(u8),
 }
@@ -50,7 +51,7 @@ pub(crate) fn run(task: Task, display: Display) -> Ended {
     let built = Builder::new_multi_thread().worker_threads(2).thread_name("load").enable_all().build();
     let runtime = match built {
         Ok(runtime) => runtime,
-        Err(error) => return Ended::Refused(Refusal::failed(format!("start the runtime: {error}"))),
+        Err(error) => return Ended::Refused(ToolError::failed(format!("start the runtime: {error}"))),
     };
     let ended = runtime.block_on(attend(task, display));
     // Do not wait for threads that were ordered to end at once.
@@ -74,8 +75,8 @@ async fn attend(task: Task, display: Display) -> Ended {
             done = doing.join_next() => return match done {
                 Some(Ok(Ok(report))) => Ended::Report(Box::new(report), exit_code),
                 Some(Ok(Err(refusal))) => Ended::Refused(refusal),
-                Some(Err(error)) => Ended::Refused(Refusal::failed(format!("run: {error}; this is a bug of handfast"))),
-                None => Ended::Refused(Refusal::failed("run: it ended without a result; this is a bug of handfast")),
+                Some(Err(error)) => Ended::Refused(ToolError::failed(format!("run: {error}; this is a bug of handfast"))),
+                None => Ended::Refused(ToolError::failed("run: it ended without a result; this is a bug of handfast")),
             },
             code = signals.next() => {
                 if ask.send_replace(true) {
@@ -92,10 +93,10 @@ async fn conduct(
     mut task: Task,
     display: Display,
     mut stop: watch::Receiver<bool>,
-) -> Result<Report, Refusal> {
+) -> Result<Report, ToolError> {
     let workers = task.requested.workers.clone();
     let served = task.broadcast.serve();
-    let (_serving, at) = served.map_err(|error| Refusal::failed(format!("serve --metrics: {error}")))?;
+    let (_serving, at) = served.map_err(|error| ToolError::failed(format!("serve --metrics: {error}")))?;
     if let Some(at) = at {
         display.print_line(format!("handfast: figures at http://{at}/metrics"));
     }
@@ -105,7 +106,7 @@ async fn conduct(
     }
     let lineup = tokio::select! {
         gathered = Lineup::gather(&workers) => gathered?,
-        _ = stop.wait_for(|stop| *stop) => return Err(Refusal::failed("gather workers: interrupted before the run started")),
+        _ = stop.wait_for(|stop| *stop) => return Err(ToolError::failed("gather workers: interrupted before the run started")),
     };
     let mut session = Session { task, lineup, display, stop };
     let made = match session.task.requested.job.search.clone() {
@@ -137,14 +138,14 @@ struct Done {
 
 impl Session {
     /// The only run.
-    async fn single(&mut self) -> Result<Report, Refusal> {
+    async fn single(&mut self) -> Result<Report, ToolError> {
         let plan = self.task.requested.job.plan.clone();
         let done = self.run(&plan, String::new()).await?;
         Ok(self.report(&done, None))
     }
 
     /// Run after run, at the rates of the search. The report is that of the highest rate that held.
-    async fn search(&mut self, spec: SearchSpec) -> Result<Report, Refusal> {
+    async fn search(&mut self, spec: SearchSpec) -> Result<Report, ToolError> {
         let plan = self.task.requested.job.plan.clone();
         let mut search = Search::new(spec.clone());
         let mut shown = Shown::default();
@@ -165,8 +166,9 @@ impl Session {
             search.result(step);
             shown.step(done, held, search.highest() == Some(rate));
         }
-        let done =
-            shown.best().ok_or_else(|| Refusal::failed("search for the highest rate: no rate was tried"))?;
+        let done = shown
+            .best()
+            .ok_or_else(|| ToolError::failed("search for the highest rate: no rate was tried"))?;
         let found = search.finish();
         let verdict = found.verdict.clone();
         let mut report = self.report(&done, Some(found));
@@ -183,7 +185,7 @@ impl Session {
     /// One run.
     ///
     /// **Errors**: every reason why it cannot begin.
-    async fn run(&mut self, plan: &Plan, part: String) -> Result<Done, Refusal> {
+    async fn run(&mut self, plan: &Plan, part: String) -> Result<Done, ToolError> {
         let mut accountant = self.task.requested.job.account.as_ref().map(Accountant::new).transpose()?;
         let (display, broadcast, stop) = (&mut self.display, &mut self.task.broadcast, self.stop.clone());
         display.begin(plan, part);

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 
-use handfast_load::outcome::Refusal;
+use handfast_report::ToolError;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// Receives the signals that request an end, from its creation on.
@@ -15,9 +15,9 @@ impl Signals {
     /// Registers handlers, so that these signals no longer end the process. Needs a tokio runtime.
     ///
     /// **Errors**: the kernel refuses, which does not happen.
-    pub(crate) fn listen() -> Result<Self, Refusal> {
+    pub(crate) fn listen() -> Result<Self, ToolError> {
         let listen =
-            |kind| signal(kind).map_err(|error| Refusal::failed(format!("listen for signals: {error}")));
+            |kind| signal(kind).map_err(|error| ToolError::failed(format!("listen for signals: {error}")));
         let signals = [
             listen(SignalKind::interrupt())?,
             listen(SignalKind::terminate())?,

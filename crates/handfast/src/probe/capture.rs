@@ -6,10 +6,10 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use handfast_load::outcome::Refusal;
 use handfast_probe::Report;
 use handfast_probe::report::WireReport;
 use handfast_probe::tap::Tap;
+use handfast_report::ToolError;
 use handfast_tls::client::KeyLines;
 
 use crate::load::outputs::{Output, OutputError};
@@ -25,9 +25,9 @@ impl Capture {
     /// Creates the file, and begins.
     ///
     /// **Errors**: the file cannot be created; this user has no permission to capture.
-    pub(super) fn start(path: &Path, port: u16) -> Result<Self, Refusal> {
+    pub(super) fn start(path: &Path, port: u16) -> Result<Self, ToolError> {
         let output =
-            Output::prepare(path).map_err(|error| Refusal::failed(error.of("--pcap").to_string()))?;
+            Output::prepare(path).map_err(|error| ToolError::failed(error.of("--pcap").to_string()))?;
         Ok(Self { output, tap: Tap::open(port).map_err(|error| forbidden(&error))?, keys: Arc::default() })
     }
 
@@ -37,7 +37,7 @@ impl Capture {
     }
 
     /// Changes to another target's port.
-    pub(super) fn turn_to(&mut self, port: u16) -> Result<(), Refusal> {
+    pub(super) fn turn_to(&mut self, port: u16) -> Result<(), ToolError> {
         self.tap.turn_to(port).map_err(|error| forbidden(&error))
     }
 
@@ -58,8 +58,8 @@ impl Capture {
     }
 }
 
-fn forbidden(error: &io::Error) -> Refusal {
-    let refusal = Refusal::failed(format!("--pcap: open a socket for packets: {error}"));
+fn forbidden(error: &io::Error) -> ToolError {
+    let refusal = ToolError::failed(format!("--pcap: open a socket for packets: {error}"));
     match error.kind() {
         io::ErrorKind::PermissionDenied => refusal.hint(
             "run it as root, or give the program CAP_NET_RAW (setcap cap_net_raw+ep); or capture with tcpdump, and read that file with --from-pcap",

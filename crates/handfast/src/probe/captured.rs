@@ -7,8 +7,8 @@ use std::io::{self, Read};
 use std::path::Path;
 use std::process::ExitCode;
 
-use handfast_load::outcome::Refusal;
 use handfast_probe::capture;
+use handfast_report::ToolError;
 
 use super::{output, style};
 use crate::load::refused;
@@ -24,17 +24,17 @@ pub(super) fn captured(path: &Path, words: &ProbeWords) -> ExitCode {
     }
 }
 
-fn read(path: &Path, words: &ProbeWords) -> Result<ExitCode, Refusal> {
+fn read(path: &Path, words: &ProbeWords) -> Result<ExitCode, ToolError> {
     let json = output("--json", &words.output.json)?;
     let program = format!("handfast {}", env!("CARGO_PKG_VERSION"));
     let name = path.display().to_string();
     let report = if path.as_os_str() == "-" {
         capture::read("standard input", &program, &mut io::stdin().lock())
     } else {
-        let file = File::open(path).map_err(|error| Refusal::wrong_use(format!("read {name}: {error}")))?;
+        let file = File::open(path).map_err(|error| ToolError::wrong_use(format!("read {name}: {error}")))?;
         capture::read(&name, &program, &mut { file } as &mut dyn Read)
     };
-    let report = report.map_err(|error| Refusal::wrong_use(error.to_string()))?;
+    let report = report.map_err(ToolError::wrong_use)?;
     let (on_output, style) = style(words);
     let text = if words.verbose { capture::to_text } else { capture::to_summary };
     let text = text(&report, style);
@@ -44,7 +44,7 @@ fn read(path: &Path, words: &ProbeWords) -> Result<ExitCode, Refusal> {
         print(&text, true);
     }
     if let Some(json) = json {
-        json.write(&capture::to_json(&report)).map_err(|error| Refusal::failed(error.to_string()))?;
+        json.write(&capture::to_json(&report)).map_err(ToolError::failed)?;
     }
     Ok(ExitCode::from(u8::from(report.broken.is_some())))
 }

@@ -11,12 +11,12 @@ use std::process::ExitCode;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, SystemTime};
 
-use handfast_load::outcome::Refusal;
 use handfast_net::clock::Moment;
 use handfast_probe::rounds::{Round, SCHEMA, Sample, to_line as to_json};
 use handfast_probe::text::{line_head, to_line};
 use handfast_probe::watch::{Series, summary_head};
 use handfast_probe::{ProbeError, ProbeSettings, Report, run};
+use handfast_report::ToolError;
 use handfast_text::calendar::Utc;
 use tracing::Level;
 
@@ -48,14 +48,14 @@ impl Rounds {
     /// Creates the file. It is not a temporary file, since it is read while it grows.
     ///
     /// **Errors**: it cannot be created.
-    pub(super) fn prepare(path: &Path) -> Result<Self, Refusal> {
-        let file = match path.as_os_str() == "-" {
-            true => None,
-            false => Some(
-                File::create(path)
-                    .map_err(|error| Refusal::failed(format!("--json: write {}: {error}", path.display())))?,
-            ),
-        };
+    pub(super) fn prepare(path: &Path) -> Result<Self, ToolError> {
+        let file =
+            match path.as_os_str() == "-" {
+                true => None,
+                false => Some(File::create(path).map_err(|error| {
+                    ToolError::failed(format!("--json: write {}: {error}", path.display()))
+                })?),
+            };
         Ok(Self { path: path.to_path_buf(), file, count: 0, targets: Vec::new() })
     }
 
@@ -66,7 +66,7 @@ impl Rounds {
     /// Adds the result of a target; with the last of `targets` the round is written.
     ///
     /// **Errors**: it cannot be written.
-    fn take(&mut self, sample: Sample, of: usize, now: &str) -> Result<(), Refusal> {
+    fn take(&mut self, sample: Sample, of: usize, now: &str) -> Result<(), ToolError> {
         self.targets.push(sample);
         if self.targets.len() < of {
             return Ok(());
@@ -78,7 +78,7 @@ impl Rounds {
             Some(file) => file.write_all(line.as_bytes()),
             None => io::stdout().write_all(line.as_bytes()).and_then(|()| io::stdout().flush()),
         };
-        written.map_err(|error| Refusal::failed(format!("--json: write {}: {error}", self.path.display())))
+        written.map_err(|error| ToolError::failed(format!("--json: write {}: {error}", self.path.display())))
     }
 }
 
@@ -102,7 +102,7 @@ pub(super) fn watch(prepared: Prepared, mut rounds: Option<Rounds>, seconds: f64
     let targets = prepared.targets.clone();
     let settings = targets.iter().map(|target| ProbeSettings { runs: 1, ..prepared.of(target) }).collect();
     if let Err(error) = begin(events, settings, Duration::from_secs_f64(seconds), ended) {
-        return refused(&Refusal::failed(format!("start a thread: {error}")));
+        return refused(&ToolError::failed(format!("start a thread: {error}")));
     }
     let aside = rounds.as_ref().is_some_and(Rounds::is_standard_output);
     let in_place = (aside || io::stdout().is_terminal()) && io::stderr().is_terminal();

@@ -9,12 +9,12 @@ use tokio::task::{AbortHandle, JoinSet};
 use super::script::Script;
 use super::server::Server;
 use crate::distributed::link::Link;
-use crate::distributed::protocol::{Caller, Identity, Subjects};
+use crate::distributed::protocol::{Caller, Identity, Subjects, of_bus};
 use crate::distributed::share::Load;
 use crate::distributed::worker::Worker;
 use crate::distributed::{BusAddress, Lineup};
-use crate::outcome::Refusal;
 use handfast_bus::{Bus, Local, fresh_id};
+use handfast_report::ToolError;
 
 enum Kind {
     Local(Arc<Local>),
@@ -24,7 +24,7 @@ enum Kind {
 /// A bus and its workers.
 pub(super) struct Place {
     kind: Kind,
-    workers: JoinSet<Result<(), Refusal>>,
+    workers: JoinSet<Result<(), ToolError>>,
     handles: BTreeMap<String, (AbortHandle, watch::Sender<bool>)>,
     last: std::cell::RefCell<String>,
 }
@@ -118,8 +118,9 @@ impl Place {
     }
 
     /// A new coordinator's lineup.
-    pub(super) async fn gather(&self, machines: u32) -> Result<Lineup, Refusal> {
-        let me = Caller { id: fresh_id()?, name: "tester".into(), identity: Identity::own()? };
+    pub(super) async fn gather(&self, machines: u32) -> Result<Lineup, ToolError> {
+        let me =
+            Caller { id: fresh_id().map_err(of_bus)?, name: "tester".into(), identity: Identity::own()? };
         self.last.replace(me.id.clone());
         let bus = self.bus(&me.id).await;
         Lineup::on(Link { bus, subjects: self.subjects(), me, joining: "handfast worker".into() }, machines)

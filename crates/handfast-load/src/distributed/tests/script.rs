@@ -10,9 +10,10 @@ use handfast_net::clock::Moment;
 
 use crate::distributed::share::{Live, Load, Ready};
 use crate::generator::Share;
-use crate::outcome::{Facts, Refusal, WorkerEnd};
+use crate::outcome::{Facts, WorkerEnd};
 use crate::plan::Plan;
 use crate::sample::{Interval, Series, ThreadUse};
+use handfast_report::ToolError;
 
 /// Samples in each second of each worker.
 pub(super) const SAMPLES: u64 = 1000;
@@ -130,9 +131,9 @@ struct Playing {
 }
 
 impl Load for Script {
-    fn prepare(&self, _: &Plan, share: Share) -> Result<Box<dyn Ready>, Refusal> {
+    fn prepare(&self, _: &Plan, share: Share) -> Result<Box<dyn Ready>, ToolError> {
         match &self.refusal {
-            Some(why) => Err(Refusal::failed(why.clone())),
+            Some(why) => Err(ToolError::failed(why.clone())),
             None => Ok(Box::new(Waiting { script: self.clone(), index: share.index })),
         }
     }
@@ -147,7 +148,7 @@ impl Ready for Waiting {
         self: Box<Self>,
         start: Moment,
         seconds: SyncSender<Interval>,
-    ) -> Result<Box<dyn Live>, Refusal> {
+    ) -> Result<Box<dyn Live>, ToolError> {
         let (stop, stopped) = sync_channel(1);
         let play = move || self.script.play(self.index, start, &seconds, &stopped);
         let thread = Builder::new().name("script".into()).spawn(play).unwrap();

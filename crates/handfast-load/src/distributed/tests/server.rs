@@ -230,5 +230,5 @@ async fn a_server_that_is_not_there_is_named() {
     assert!(refusal.what.contains("reach the bus nats://127.0.0.1:1"), "{refusal}");
     assert!(refusal.what.contains("refused"), "{refusal}");
     let refusal = doctor(&BusAddress::new("http://127.0.0.1")).await.unwrap_err();
-    assert!(refusal.wrong_use, "{refusal}");
+    assert!(refusal.is_wrong_use(), "{refusal}");
 }
