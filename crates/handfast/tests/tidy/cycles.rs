@@ -4,7 +4,6 @@
 //! its submodules may know each other. What counts as a use of another module: `cycles/imports.rs`.
 
 mod imports;
-mod tokens;
 
 use std::collections::{BTreeMap, BTreeSet};
 

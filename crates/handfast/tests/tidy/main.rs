@@ -9,11 +9,13 @@ mod arrows;
 mod count;
 mod cycles;
 mod docs;
+mod errors;
 mod files;
 mod language;
 mod layers;
 mod packages;
 mod pages;
+mod tokens;
 mod words;
 
 use std::fmt;

@@ -12,7 +12,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::tokens::{Token, group_len, is_name_start, product_tokens};
+use crate::tokens::{Token, group_len, is_name_start, product_tokens};
 
 /// Path of a module below the root of its crate: `["weak", "list"]`.
 pub(crate) type ModulePath = Vec<String>;
