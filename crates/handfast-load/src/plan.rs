@@ -1,4 +1,4 @@
-//! Parses the parts of a plan that users write: requests, kinds of client, names. The result is a
+//! Parses the parts of a plan that users write: values, requests, kinds of client, names. The result is a
 //! [`Plan`], which report and replay share ([`handfast_report::plan`]).
 
 pub use handfast_report::plan::{
@@ -12,6 +12,7 @@ pub mod mix;
 pub mod profile;
 pub mod request;
 pub mod take;
+pub mod values;
 mod weight;
 
 pub use error::PlanError;

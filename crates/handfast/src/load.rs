@@ -4,7 +4,7 @@
 //!
 //! | question | file |
 //! |---|---|
-//! | the requested run | `requested_load.rs`, `values.rs` |
+//! | the requested run | `requested_load.rs` |
 //! | output files | `outputs.rs` |
 //! | the target's counters | `both_ends.rs` |
 //! | the run | `run.rs`, ended by `signals.rs` |
@@ -44,7 +44,6 @@ pub(crate) mod outputs;
 mod progress;
 mod run;
 pub(crate) mod signals;
-pub(crate) mod values;
 mod requested_load;
 
 pub(crate) use requested_load::{Mistakes, bus, parse_load};

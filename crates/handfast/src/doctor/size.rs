@@ -18,8 +18,8 @@ use handfast_text::suggest::did_you_mean_or_all;
 use handfast_text::units::counted;
 
 use super::{ReportWithJson, program};
-use crate::load::values::{self, ValueError};
 use crate::words::doctor::SizeWords;
+use handfast_load::plan::values::{self, ValueError};
 
 /// Most connections, backends and the like.
 const MAX_COUNT: u64 = 1_000_000_000;

@@ -18,11 +18,11 @@ use handfast_load::plan::{
 use handfast_load::search::SearchSpec;
 use handfast_report::ToolError;
 
-use super::values::{self, Aim, ValueError};
 use crate::status::AdminAddress;
 use crate::words::load::{
     BusWords, CloseWords, LimitWords, LoadWords, MachineWords, ModelWords, TlsWords, WorkWords,
 };
+use handfast_load::plan::values::{self, Aim, ValueError};
 
 mod clients;
 mod requests;

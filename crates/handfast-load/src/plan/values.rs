@@ -1,20 +1,21 @@
-//! Values of the command line: sizes, rates, times, shares, addresses, targets.
+//! Values of a plan as people write them: sizes, rates, times, shares, addresses, targets.
 //!
 //! In: the text as typed. Out: the value, or an error to follow the option's name. Pure.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
-use handfast_load::plan::{Stage, Target, Think};
 use handfast_text::size::Spelling;
+
+use super::{Stage, Target, Think};
 
 mod error;
 
-pub(crate) use error::ValueError;
+pub use error::ValueError;
 
 /// Most source addresses of one run: a /20. Each is stored separately, and no machine can use more than this number times
 /// 28,000 ports.
-pub(crate) const SOURCES: usize = 4096;
+pub const SOURCES: usize = 4096;
 /// Longest time.
 const MAX_DURATION: Duration = Duration::from_secs(7 * 86_400);
 /// Most stages of a run.
@@ -23,12 +24,16 @@ const STAGES: usize = 1000;
 const FASTEST: f64 = 10_000_000.0;
 
 /// A number of bytes: `4096`, `4KiB`, `1m`.
-pub(crate) fn size(text: &str) -> Result<u64, ValueError> {
+///
+/// **Errors**: it is no number with a unit.
+pub fn size(text: &str) -> Result<u64, ValueError> {
     handfast_text::size::parse(text, Spelling::Short).map_err(ValueError::Size)
 }
 
 /// A time above zero: `10s`, `500ms`, `1m30s`, `1.5s`.
-pub(crate) fn time(text: &str) -> Result<Duration, ValueError> {
+///
+/// **Errors**: it is no time, 0, or longer than a week.
+pub fn time(text: &str) -> Result<Duration, ValueError> {
     match handfast_text::duration::parse(text) {
         Ok(Duration::ZERO) => Err(ValueError::ZeroTime(text.to_owned())),
         Ok(time) if time <= MAX_DURATION => Ok(time),
@@ -38,7 +43,9 @@ pub(crate) fn time(text: &str) -> Result<Duration, ValueError> {
 }
 
 /// A pause, or one between two: `200ms`, `100ms..500ms`; the shortest may be 0.
-pub(crate) fn think(text: &str) -> Result<Think, ValueError> {
+///
+/// **Errors**: one of them is no time; the longer one is first.
+pub fn think(text: &str) -> Result<Think, ValueError> {
     let (least, most) = text.split_once("..").unwrap_or((text, text));
     let most = time(most)?;
     let least = match handfast_text::duration::parse(least) {
@@ -49,7 +56,9 @@ pub(crate) fn think(text: &str) -> Result<Think, ValueError> {
 }
 
 /// Transactions a second: `500`, `2.5k`; above 0.
-pub(crate) fn rate(text: &str) -> Result<f64, ValueError> {
+///
+/// **Errors**: it is no number, 0, or above ten million.
+pub fn rate(text: &str) -> Result<f64, ValueError> {
     let rate = rate_or_none(text)?;
     if rate > 0.0 { Ok(rate) } else { Err(ValueError::ZeroRate(text.to_owned())) }
 }
@@ -72,21 +81,24 @@ fn rate_or_none(text: &str) -> Result<f64, ValueError> {
 
 /// The rates of a run, without the spacing of starts.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Rates {
-    pub(crate) stages: Vec<Stage>,
+pub struct RateStages {
+    /// The rates, with the share of the run that each has.
+    pub stages: Vec<Stage>,
     /// The length of all stages together, if each has a length.
-    pub(crate) length: Option<Duration>,
+    pub length: Option<Duration>,
 }
 
 /// A rate, or `FROM..TO`, for the whole run; or stages with their lengths: `0..500@30s,500@2m`.
-pub(crate) fn rates(text: &str) -> Result<Rates, ValueError> {
+///
+/// **Errors**: a stage has no rate or no length; there are too many; nothing would start.
+pub fn rates(text: &str) -> Result<RateStages, ValueError> {
     let written: Vec<(f64, f64, Option<Duration>)> = text.split(',').map(stage).collect::<Result<_, _>>()?;
     if written.iter().all(|(from, to, _)| from.max(*to) <= 0.0) {
         return Err(ValueError::ZeroRates(text.to_owned()));
     }
     if let [(from, to, None)] = written.as_slice() {
         let whole = Stage { from: *from, to: *to, share: 1.0 };
-        return Ok(Rates { stages: vec![whole], length: None });
+        return Ok(RateStages { stages: vec![whole], length: None });
     }
     if written.len() > STAGES {
         return Err(ValueError::TooManyStages(written.len()));
@@ -100,7 +112,7 @@ pub(crate) fn rates(text: &str) -> Result<Rates, ValueError> {
     if length > MAX_DURATION {
         return Err(ValueError::TooLong(text.to_owned()));
     }
-    Ok(Rates { stages, length: Some(length) })
+    Ok(RateStages { stages, length: Some(length) })
 }
 
 /// `500`, `0..500`, either with `@30s` behind it.
@@ -114,7 +126,9 @@ fn stage(text: &str) -> Result<(f64, f64, Option<Duration>), ValueError> {
 }
 
 /// A share between 0 and 1: `0.7`, `70%`.
-pub(crate) fn share(text: &str) -> Result<f64, ValueError> {
+///
+/// **Errors**: it is no number, or outside of 0 to 1.
+pub fn share(text: &str) -> Result<f64, ValueError> {
     let (number, whole) = match text.strip_suffix('%') {
         Some(number) => (number, 100.0),
         None => (text, 1.0),
@@ -124,13 +138,17 @@ pub(crate) fn share(text: &str) -> Result<f64, ValueError> {
 }
 
 /// A whole number from `least` to `most`.
-pub(crate) fn number(text: &str, least: u64, most: u64) -> Result<u64, ValueError> {
+///
+/// **Errors**: it is no number, or outside of the bounds.
+pub fn number(text: &str, least: u64, most: u64) -> Result<u64, ValueError> {
     let number = text.parse::<u64>().ok().filter(|number| (least..=most).contains(number));
     number.ok_or_else(|| ValueError::Number { text: text.to_owned(), least, most })
 }
 
 /// Words with commas between them; none may be empty.
-pub(crate) fn list(text: &str) -> Result<Vec<String>, ValueError> {
+///
+/// **Errors**: a place is empty.
+pub fn list(text: &str) -> Result<Vec<String>, ValueError> {
     let words: Vec<String> = text.split(',').map(|word| word.trim().to_owned()).collect();
     if words.iter().any(String::is_empty) {
         return Err(ValueError::EmptyPlace(text.to_owned()));
@@ -141,7 +159,9 @@ pub(crate) fn list(text: &str) -> Result<Vec<String>, ValueError> {
 /// One address, or every usable host address of a block.
 ///
 /// **Cost**: at most [`SOURCES`] addresses; a larger block is an error.
-pub(crate) fn sources(text: &str) -> Result<Vec<IpAddr>, ValueError> {
+///
+/// **Errors**: it is no address or block, or the block is too large.
+pub fn sources(text: &str) -> Result<Vec<IpAddr>, ValueError> {
     let wrong = || ValueError::Source(text.to_owned());
     let Some((address, length)) = text.split_once('/') else {
         return Ok(vec![text.parse().map_err(|_| wrong())?]);
@@ -168,11 +188,11 @@ pub(crate) fn sources(text: &str) -> Result<Vec<IpAddr>, ValueError> {
 
 /// A target.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Aim {
+pub struct Aim {
     /// Target to connect to.
-    pub(crate) target: Target,
+    pub target: Target,
     /// `Host` or `:authority`, and path with query; `None` for TLS alone.
-    pub(crate) http: Option<(String, String)>,
+    pub http: Option<(String, String)>,
 }
 
 /// The text that follows a scheme and `://`. A scheme is the same in capitals (RFC 3986 §3.1).
@@ -182,7 +202,9 @@ fn after_scheme<'t>(text: &'t str, scheme: &str) -> Option<&'t str> {
 }
 
 /// `HOST:PORT`, `[::1]:443`, `https://host[:port]/path`, or without TLS `http://host[:port]/path`.
-pub(crate) fn aim(text: &str) -> Result<Aim, ValueError> {
+///
+/// **Errors**: it is no target, or has parts that cannot be sent.
+pub fn aim(text: &str) -> Result<Aim, ValueError> {
     let plain = after_scheme(text, "http");
     if let Some(rest) = plain.or_else(|| after_scheme(text, "https")) {
         let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
@@ -208,7 +230,9 @@ pub(crate) fn aim(text: &str) -> Result<Aim, ValueError> {
 }
 
 /// `HOST:PORT`.
-pub(crate) fn also(text: &str) -> Result<Target, ValueError> {
+///
+/// **Errors**: it is no target.
+pub fn also(text: &str) -> Result<Target, ValueError> {
     endpoint(text, None).ok_or_else(|| ValueError::Target(text.to_owned()))
 }
 

@@ -36,7 +36,7 @@ fn times() {
 
 #[test]
 fn rates_and_ramps() {
-    let whole = |from, to| Ok(Rates { stages: vec![Stage { from, to, share: 1.0 }], length: None });
+    let whole = |from, to| Ok(RateStages { stages: vec![Stage { from, to, share: 1.0 }], length: None });
     assert_eq!(rates("500"), whole(500.0, 500.0));
     assert_eq!(rates("2.5k"), whole(2500.0, 2500.0));
     assert_eq!(rates("0.5/s"), whole(0.5, 0.5));
@@ -68,7 +68,7 @@ fn stages_have_lengths() {
         stage(0.0, 0.0, 0.5),
         stage(1000.0, 0.0, 90.0),
     ];
-    assert_eq!(read, Rates { stages, length: Some(Duration::from_millis(240_500)) });
+    assert_eq!(read, RateStages { stages, length: Some(Duration::from_millis(240_500)) });
     assert_eq!(rates("5@1m").map(|read| read.length), Ok(Some(Duration::from_secs(60))));
     for text in
         ["5@", "5@0s", "@5s", "5@1s,", "5@1s,,6@1s", "0@1s", "0@1s,0..0@2s", "5@100h,6@100h", "5@1s@2s"]

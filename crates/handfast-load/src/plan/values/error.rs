@@ -1,4 +1,4 @@
-//! Mistakes in values of the command line; messages have the option's name in front.
+//! Mistakes in values of a plan; messages have the option's name in front.
 
 use std::fmt;
 
@@ -9,28 +9,62 @@ use super::{FASTEST, SOURCES, STAGES};
 
 /// A value that cannot be used, as it was written. Its `Display` has the expected form.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum ValueError {
+pub enum ValueError {
+    /// No number of bytes.
     Size(SizeError),
+    /// No time.
     Time(DurationError),
+    /// A time of 0.
     ZeroTime(String),
+    /// A time above a week.
     TooLong(String),
+    /// No rate.
     Rate(String),
+    /// A rate of 0.
     ZeroRate(String),
+    /// Stages that are all 0.
     ZeroRates(String),
+    /// Stages of which one has no length.
     StageWithoutLength(String),
+    /// More stages than a plan has.
     TooManyStages(usize),
+    /// A think time with the longer time first.
     ThinkOrder(String),
+    /// A rate that no target can handle.
     TooFast(String),
+    /// No share.
     Share(String),
-    Number { text: String, least: u64, most: u64 },
+    /// No number within its bounds.
+    Number {
+        /// As it was written.
+        text: String,
+        /// The least.
+        least: u64,
+        /// The most.
+        most: u64,
+    },
+    /// No number of exchanges.
     Exchanges(String),
+    /// A list with an empty place.
     EmptyPlace(String),
+    /// No address and no block of addresses.
     Source(String),
-    LargeBlock { text: String, longest: u32 },
+    /// A block with more addresses than a run has.
+    LargeBlock {
+        /// As it was written.
+        text: String,
+        /// The length of the shortest prefix that is permitted.
+        longest: u32,
+    },
+    /// A path with letters that must be encoded.
     PathLetters(String),
+    /// A URL with a user.
     User(String),
+    /// No URL.
     Url(String),
+    /// A target without a port.
     NoPort(String),
+    /// No target.
     Target(String),
 }
 
@@ -96,6 +130,16 @@ impl fmt::Display for ValueError {
             Self::Target(text) => {
                 write!(f, "invalid target `{text}`, expected HOST:PORT, [ADDRESS]:PORT or https://HOST/PATH")
             }
+        }
+    }
+}
+
+impl std::error::Error for ValueError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Size(error) => Some(error),
+            Self::Time(error) => Some(error),
+            _ => None,
         }
     }
 }
