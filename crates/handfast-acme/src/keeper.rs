@@ -80,48 +80,97 @@ struct StoredKey {
 /// Reason why a request to the key process is not carried out.
 #[derive(Debug, Error)]
 pub enum KeeperError {
+    /// It is malformed.
     #[error("the request is invalid: {0}")]
     Request(#[source] serde_json::Error),
+    /// It is for no name.
     #[error("this is no name")]
     Name,
+    /// It has no ID of a key.
     #[error("this is no ID of a key")]
     Id,
+    /// The key is not in the folder.
     #[error("this key is not there")]
     NoKey,
+    /// The file of the key is no text.
     #[error(transparent)]
     KeyText(#[from] std::string::FromUtf8Error),
-    /// The library's error would have parts of the text.
+    /// The text is no key, or one of another kind. The library's error would have parts of the text.
     #[error("expected a private key in PEM, of a kind that certificates are ordered for")]
     KeyKind,
+    /// The library cannot make or use the key.
     #[error(transparent)]
     Key(#[from] rcgen::Error),
+    /// A value cannot be written as JSON.
     #[error(transparent)]
     Json(#[from] serde_json::Error),
+    /// The key of the account cannot be used, or does not sign this.
     #[error(transparent)]
     Jws(#[from] JwsError),
+    /// The system has no random numbers.
     #[error(transparent)]
     Random(#[from] handfast_tls::Error),
     /// The text of the account is malformed; the reason has no values of it.
     #[error("{file}: {reason}")]
-    AccountText { file: String, reason: String },
+    AccountText {
+        /// The file.
+        file: String,
+        /// The problem with its text.
+        reason: String,
+    },
+    /// The key in the file of the account is no base64url.
     #[error("{file}: {source}")]
-    AccountBase64 { file: String, source: DecodeError },
+    AccountBase64 {
+        /// The file.
+        file: String,
+        /// Error of the system or the library.
+        source: DecodeError,
+    },
+    /// The key in the file of the account cannot be used.
     #[error("{file}: {source}")]
-    AccountKey { file: String, source: JwsError },
+    AccountKey {
+        /// The file.
+        file: String,
+        /// Error of the system or the library.
+        source: JwsError,
+    },
+    /// Only the request for an account makes one.
     #[error("there is no account with this issuer")]
     NoAccount,
+    /// The folder has as many accounts as it may have.
     #[error("there are {MAX_ACCOUNTS} accounts already")]
     TooManyAccounts,
+    /// The folder has as many files as it may have.
     #[error("there are {files} keys already")]
-    TooManyKeys { files: usize },
+    TooManyKeys {
+        /// The files that are there.
+        files: usize,
+    },
+    /// The name of a file would be too long.
     #[error("the directory of the issuer is {length} characters long, expected at most 200")]
-    LongDirectory { length: usize },
+    LongDirectory {
+        /// Characters of the directory.
+        length: usize,
+    },
+    /// The folder cannot be listed.
     #[error("list the folder of the keys: {0}")]
     List(#[source] io::Error),
+    /// A file cannot be read.
     #[error("read {file}: {source}")]
-    Read { file: String, source: io::Error },
+    Read {
+        /// The file.
+        file: String,
+        /// Error of the system or the library.
+        source: io::Error,
+    },
+    /// A file cannot be written.
     #[error("write {file}: {source}")]
-    Write { file: String, source: io::Error },
+    Write {
+        /// The file.
+        file: String,
+        /// Error of the system or the library.
+        source: io::Error,
+    },
 }
 
 /// The keys in their folder.

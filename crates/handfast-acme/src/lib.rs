@@ -41,7 +41,7 @@ mod testing;
 pub use answers::Answers;
 pub use error::{Error, UnusableError};
 pub use import::{Found, FoundAccount, find, find_accounts, keep, put, put_chain};
-pub use keeper::Keeper;
+pub use keeper::{Keeper, KeeperError};
 pub use keys::KeysApart;
 pub use name::Name;
 pub use real::{Host, RecordError};

@@ -280,7 +280,7 @@ mod tests {
         let target = |text: &str| match Target::of(text) {
             Ok(Target::Path(path)) => path.display().to_string(),
             Ok(Target::Server(host, port)) => format!("{host} {port}"),
-            Err(wrong) => wrong,
+            Err(wrong) => wrong.to_string(),
         };
         assert_eq!(target("/"), "/");
         assert_eq!(target("example.org:443"), "example.org 443");

@@ -22,7 +22,7 @@ mod worker;
 #[cfg(test)]
 mod testing;
 
-pub use control::acme::{hold_keys, import as import_certificates, ordered};
+pub use control::acme::{OrderingError, hold_keys, import as import_certificates, ordered};
 pub use control::check::check;
 pub use control::error::Outcome;
 pub use control::start::run;

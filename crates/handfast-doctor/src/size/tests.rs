@@ -18,7 +18,7 @@ fn costs(cores: u64) -> Costs {
     costs
 }
 
-fn pairs() -> Result<(Pairs, Vec<Unseen>), String> {
+fn pairs() -> std::io::Result<(Pairs, Vec<Unseen>)> {
     let pairs =
         Pairs { pairs: 1_000, bytes_each: 8_000, buffer_bytes_each: 100, by: "slabinfo", ..Pairs::default() };
     Ok((pairs, vec![("x", "y".into())]))
