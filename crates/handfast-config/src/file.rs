@@ -18,22 +18,23 @@ use super::check::{self, Listeners};
 use super::files::Named;
 use super::foreign;
 use super::keys;
-use super::kind::Site;
 use super::model::{
-    Acme, Address, Backend, BackendVersion, CertificateEntry, ClientCertificates, Clients, Config, Limits,
-    OnlyClient, Places, Policy, Process, RequestRoute, Service, ServiceRule, Target, Tickets, Tls,
+    Acme, Address, CertificateEntry, ClientCertificates, Clients, Config, Limits, OnlyClient, Places,
+    Process, RequestRoute, RestartSetting, RestartSettings, Service, ServiceRule, Target, Tickets, Tls,
 };
 use super::policy;
 use super::problem::{Fault, Place, Problem};
 use super::reading::{Reading, Written, values};
+use super::schema::{Entry, Section, default_of};
 use super::syntax;
-use super::table::{Table, default_of};
+use super::table::Table;
 use client_certificates::client_certificates;
 
 mod client_certificates;
 
 mod access;
 mod acme;
+mod around;
 mod fleet;
 mod admission;
 mod backend_tls;
@@ -48,8 +49,8 @@ mod site;
 mod starttls;
 mod proxy_protocol;
 
+use around::Around;
 use proxy_protocol::proxy_protocol;
-use site::WrittenTls;
 mod check_section;
 
 pub(crate) use acme::entry as acme_entry;
@@ -149,6 +150,24 @@ pub(crate) fn read(file_name: &str, text: &str, is_folder: &dyn Fn(&Path) -> boo
     (parsed, named)
 }
 
+/// The keys that need a restart, with their values. All of them are keys of sections of the file itself.
+fn restart_settings(root: &Table<'_>) -> RestartSettings {
+    let values = |section: &'static Section, key: &'static dyn Entry| {
+        if !section.is_list() {
+            return vec![root.inner(section).comparable(key)];
+        }
+        let tables = root.inner_list(section);
+        let written = tables.iter().filter(|table| table.written(key).is_some());
+        written.map(|table| format!("{:?} {}", table.written_name(), table.comparable(key))).collect()
+    };
+    let keys =
+        keys::FILE.sections.iter().flat_map(|section| section.keys.iter().map(move |key| (*section, *key)));
+    let keys = keys.filter(|(_, key)| !key.needs_restart.is_empty());
+    let settings =
+        keys.map(|(section, key)| RestartSetting { key: section.path_of(key), values: values(section, key) });
+    RestartSettings(settings.collect())
+}
+
 /// The whole file. `None` when something is wrong, which is then noted; so for all functions below.
 fn config(root: &Table<'_>) -> Option<Config> {
     let process = process(&root.inner(&keys::PROCESS));
@@ -194,6 +213,7 @@ fn config(root: &Table<'_>) -> Option<Config> {
         acme: acme?,
         fleet: fleet?,
         services,
+        restart: restart_settings(root),
         places: Places::default(),
     };
     fleet::check_use(root, &config.services, config.acme.as_ref());
@@ -368,26 +388,6 @@ fn check_backend_tls(section: &Table<'_>, around: &Around<'_>) {
             starttls::check_plain_clients(section, tls);
         }
         backend_tls::check_alpn(&section.inner(&keys::BACKEND_TLS), tls.value.as_ref(), is_plain);
-    }
-}
-
-struct Around<'a> {
-    /// The version of HTTP towards backends; `None`: bytes are relayed.
-    http: Option<BackendVersion>,
-    policy: &'a Policy,
-    listen: &'a [Written<Address>],
-    clients: Clients,
-    backends: &'a [Written<Backend>],
-    /// The one backend, if it is a site.
-    site: Option<&'a Written<Site>>,
-    backend_tls: Option<&'a WrittenTls>,
-}
-
-impl<'a> Around<'a> {
-    /// TLS towards backends that are not the service's. The scheme of its site says nothing about them.
-    fn tls_of_others(&self) -> Option<&'a WrittenTls> {
-        let is_by_scheme = |tls: &&WrittenTls| self.site.is_some_and(|site| site.span == tls.span);
-        self.backend_tls.filter(|tls| !is_by_scheme(tls))
     }
 }
 

@@ -3,12 +3,9 @@
 //! In: the text, which may be any file. Out: byte ranges. Lines that are no key of a configuration are hidden, and so are comments and the
 //! values of unknown keys. Of known keys the values are shown, but for those that are secret, or look so.
 
-use std::collections::HashSet;
 use std::ops::Range;
 
-use handfast_text::suggest;
-
-use super::schema::Section;
+use super::known_names::KnownNames;
 
 /// Words in the names of keys whose value is a secret.
 const SECRET_WORDS: [&str; 9] = [
@@ -42,12 +39,11 @@ const MASK: &str = "***";
 pub(crate) struct Hidden(Vec<Range<usize>>);
 
 impl Hidden {
-    /// Finds them; `sections`: those that a configuration may have. **Cost**: linear in the text, and a look-up for each key.
-    pub(crate) fn of(text: &str, sections: Vec<&'static Section>) -> Self {
+    /// Finds them; `names`: those that a configuration may have. **Cost**: linear in the text, and a look-up for each key.
+    pub(crate) fn of(text: &str, names: KnownNames) -> Self {
         let mut scan = Scan {
             text,
-            names: sections.iter().flat_map(|section| section.names()).collect(),
-            sections,
+            names,
             hidden: Vec::new(),
             depth: 0,
             delimiter: None,
@@ -141,9 +137,8 @@ enum Shown {
 
 struct Scan<'t> {
     text: &'t str,
-    sections: Vec<&'static Section>,
     /// The names of all keys and sections.
-    names: HashSet<&'static str>,
+    names: KnownNames,
     hidden: Vec<Range<usize>>,
     /// Brackets that are open.
     depth: usize,
@@ -189,7 +184,7 @@ impl Scan<'_> {
             }
             if self.depth == 0 && key.is_none() {
                 let word = line.split([':', ' ', '\t']).next().unwrap_or_default();
-                if !self.names.contains(word) || self.shown_value(word) != Shown::Value {
+                if !self.names.has(word) || self.shown_value(word) != Shown::Value {
                     return self.hide_words(from..end);
                 }
                 // `key: value`
@@ -340,11 +335,7 @@ impl Scan<'_> {
             return Some(name);
         }
         self.comparisons = self.comparisons.checked_sub(1)?;
-        let mut keys = self.sections.iter().flat_map(|section| section.keys);
-        if let Some(key) = keys.find(|key| key.is_called(word)) {
-            return Some(key.name);
-        }
-        suggest::closest(word, self.names.iter().copied())
+        self.names.meant(word)
     }
 
     fn shown_value(&mut self, key: &str) -> Shown {

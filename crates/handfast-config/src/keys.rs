@@ -11,17 +11,22 @@ use super::schema::section;
 
 mod acme;
 mod backend_tls;
+pub(crate) mod backend_values;
 mod cache;
 mod check;
+pub(crate) mod certificate_values;
 mod client_certificates;
+pub(crate) mod client_values;
 mod fleet;
 mod http;
 mod limits;
+mod other_words;
 mod proxies;
 mod route;
 pub(crate) mod route_access;
 pub(crate) mod route_values;
 mod service;
+mod tls;
 pub(crate) mod values;
 
 pub(crate) use acme::*;
@@ -35,6 +40,7 @@ pub(crate) use limits::*;
 pub(crate) use proxies::*;
 pub(crate) use route::*;
 pub(crate) use service::*;
+pub(crate) use tls::*;
 
 section! {
     /// A configuration is a TOML file. Relative paths in it start from the folder it is in. Keys that are not listed here are
@@ -50,25 +56,29 @@ section! {
     THREADS: Count<usize> = "threads", Count(1..=1024),
         absent "one for each CPU the process may run on",
         why "a thread never waits for another one, so more of them than CPUs only cost memory",
-        example "4", elsewhere "workers worker-processes nbthread nthreads";
+        example "4", elsewhere "workers worker-processes nbthread nthreads",
+        needs_restart "each thread has listeners, and the kernel spreads connections over them";
 
     /// User to become once the listeners are bound. Needs to be started as root.
     USER: Text = "user", Text("text, such as `\"handfast\"`"),
         absent "stays the user who started it",
         why "which user is right depends on the machine",
-        example "\"handfast\"", elsewhere "setuid uid";
+        example "\"handfast\"", elsewhere "setuid uid",
+        needs_restart "privileges were given up at the start";
 
     /// Group to become together with `user`.
     GROUP: Text = "group", Text("text, such as `\"handfast\"`"),
         absent "the user's own group",
         why "as `user`",
-        example "\"ssl-cert\"", elsewhere "setgid gid";
+        example "\"ssl-cert\"", elsewhere "setgid gid",
+        needs_restart "privileges were given up at the start";
 
     /// Connections served at once by the whole process. When they are all in use, new ones wait in the kernel's queue.
     PROCESS_CONNECTIONS: Count<usize> = "max-connections", Count(1..=10_000_000),
         absent "what the limit of open files allows",
         why "the limit of open files is raised as far as allowed at start, and what it allows is said then",
-        example "10000", elsewhere "maxconn worker-connections";
+        example "10000", elsewhere "maxconn worker-connections",
+        needs_restart "memory and descriptors were reserved for that number";
 
     /// Time for which a stop continues to accept and serve, while `/ready` already reports that it is not ready. Only then are new
     /// connections refused, and `drain` begins. A further signal ends it early.
@@ -115,16 +125,17 @@ section! {
     UPGRADE_SOCKET: FilePath = "upgrade-socket", FilePath,
         absent "none: the process cannot be upgraded while it serves",
         why "who may ask can make the process execute a program, with the rights that it has",
-        example "\"/run/handfast/upgrade.sock\"", elsewhere "upgrade-sock stats-socket expose-fd";
+        example "\"/run/handfast/upgrade.sock\"", elsewhere "upgrade-sock stats-socket expose-fd",
+        needs_restart "the socket is made with the privileges of the start";
 
     /// Place of the private keys of certificates, also of those that are shown to backends. With `"apart"` a second process reads the
     /// files that hold them and makes the signatures, and the process that talks with the network never has one, so its memory cannot
-    /// leak one. It is started with this one, before privileges are given up, and again within a second when it ends. Takes effect at a
-    /// start or upgrade, not at a reload.
+    /// leak one. It is started with this one, before privileges are given up, and again within a second when it ends.
     PRIVATE_KEYS: Choice<bool> = "private-keys", Choice(&[("in-process", false), ("apart", true)]),
         default "\"in-process\"",
         why "one more process to run and to monitor, and a few microseconds for each signature",
-        example "\"apart\"", elsewhere "key-process privsep keyless keys-apart";
+        example "\"apart\"", elsewhere "key-process privsep keyless keys-apart",
+        needs_restart "the key process is started before privileges are given up";
 
     /// Drops the privileges that serving does not need, once the addresses are bound. It can then open only files in the folders that the
     /// configuration names, and make only the system calls that it is known to need; its workers cannot open files. It executes no
@@ -133,14 +144,16 @@ section! {
     SANDBOX: Choice<bool> = "sandbox", Choice(&[("on", true), ("off", false)]),
         default "\"on\"",
         why "who finds a fault in the program should find nothing else; and it costs nothing",
-        example "\"off\"", elsewhere "disable-landlock landlock seccomp chroot jail";
+        example "\"off\"", elsewhere "disable-landlock landlock seccomp chroot jail",
+        needs_restart "a process cannot leave its sandbox";
 
     /// Folders, with everything below them, that a reload may read files in although the configuration named none there at the
     /// start. Without it such a reload is refused, with this reason; a restart or `handfast upgrade` reads files anywhere.
     SANDBOX_FOLDERS: List<FileOrFolder> = "sandbox-folders", List::of(FileOrFolder),
         absent "the folders of the files that are named at the start",
         why "only the operator knows what will be named later",
-        example "[\"/etc/letsencrypt\", \"/srv/certificates\"]", elsewhere "read-paths allowed-paths readable";
+        example "[\"/etc/letsencrypt\", \"/srv/certificates\"]", elsewhere "read-paths allowed-paths readable",
+        needs_restart "a process cannot widen its sandbox";
 }
 
 section! {
@@ -154,7 +167,8 @@ section! {
     LOG_TO: LogTarget = "to", LogTarget,
         default "\"stdout\"",
         why "systemd and containers collect what is written to standard output",
-        example "\"/var/log/handfast/access.log\"", elsewhere "file path output log";
+        example "\"/var/log/handfast/access.log\"", elsewhere "file path output log",
+        needs_restart "the log is opened with the privileges of the start";
 
     /// The form of the lines of HTTP requests. `json`: everything that is known, also the time of each step and the backend.
     /// `combined`: the combined format of NCSA and Apache httpd, with `Referer` and `User-Agent` (at most 256 bytes of each), for
@@ -162,7 +176,8 @@ section! {
     LOG_FORMAT: Choice<LogFormat> = "format", Choice(&[("json", LogFormat::Json), ("combined", LogFormat::Combined)]),
         default "\"json\"",
         why "it says why a request failed, and `handfast log` reads it",
-        example "\"combined\"", elsewhere "log_format log-format logformat CustomLog option httplog";
+        example "\"combined\"", elsewhere "log_format log-format logformat CustomLog option httplog",
+        needs_restart "one thread writes all lines";
 }
 
 section! {
@@ -174,7 +189,8 @@ section! {
     ADMIN_LISTEN: AdminAddress = "listen", AdminAddress,
         default "\"127.0.0.1:7643\"",
         why "only this machine can reach it there, and no common daemon uses the port (9901 is that of Envoy)",
-        example "\"unix:/run/handfast/admin.sock\"", elsewhere "bind address port socket";
+        example "\"unix:/run/handfast/admin.sock\"", elsewhere "bind address port socket",
+        needs_restart "the address is bound with the privileges of the start";
 
     /// Names under which it may be asked over TCP: the `Host` of a request, without the port. Requests by IP address or as
     /// `localhost` are always answered, others with 403.

@@ -3,7 +3,7 @@
 //! In: one value of the parsed tree. Out: the typed value, or a problem noted in the [`Reading`]. Texts
 //! are parsed by `scalar.rs`.
 
-use std::fmt::Display;
+use std::fmt::{Debug, Display};
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
@@ -90,7 +90,7 @@ impl ValueKind for Name {
 
 pub(crate) struct Choice<T: 'static>(pub(crate) &'static [(&'static str, T)]);
 
-impl<T: Copy + Sync> ValueKind for Choice<T> {
+impl<T: Copy + Debug + Sync> ValueKind for Choice<T> {
     type Value = T;
     const FORM: &'static str = "text";
 
@@ -121,7 +121,7 @@ impl ValueKind for Switch {
 
 pub(crate) struct Count<T>(pub(crate) RangeInclusive<T>);
 
-impl<T: TryFrom<u64> + PartialOrd + Display + Sync> ValueKind for Count<T> {
+impl<T: TryFrom<u64> + PartialOrd + Debug + Display + Sync> ValueKind for Count<T> {
     type Value = T;
     const FORM: &'static str = "whole number";
 

@@ -26,6 +26,7 @@ mod foreign;
 mod hidden;
 mod foreign_keys;
 mod keys;
+mod known_names;
 mod schema;
 mod kind;
 mod scalar;

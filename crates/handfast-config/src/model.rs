@@ -22,6 +22,7 @@ mod places;
 mod program;
 mod proxy_protocol;
 mod request_rules;
+mod restart;
 mod route;
 mod tls;
 
@@ -44,6 +45,8 @@ pub use places::Places;
 pub use program::{OnlyClient, Program};
 pub use proxy_protocol::{ProxyProtocol, ProxySender, SentCertificate, SentHeader};
 pub use request_rules::{FieldChange, FieldRule, FixedResponse, Piece, RequestRules, Template, Variable};
+pub(crate) use restart::RestartSetting;
+pub use restart::RestartSettings;
 pub use route::{BackendSet, Route, RouteTls, backend_sets, each_once};
 pub use tls::{
     BackendAlpn, BackendRevocation, BackendTls, BackendVerification, CertificateEntry, MissingCloseNotify,
@@ -71,6 +74,8 @@ pub struct Config {
     pub fleet: Option<Fleet>,
     /// The services, in the order written; at least one.
     pub services: Vec<Service>,
+    /// Values of the keys that need a restart.
+    pub restart: RestartSettings,
     /// Places where the files are named, for messages about them.
     pub places: Places,
 }

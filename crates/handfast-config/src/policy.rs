@@ -14,7 +14,8 @@ use super::problem::{Fault, shortened};
 use super::reading::Item;
 use super::reading::values;
 use super::schema::Entry;
-use super::table::{Table, default_of};
+use super::schema::default_of;
+use super::table::Table;
 
 pub(crate) fn of_service(section: &Table<'_>) -> Policy {
     let policy = written_policy(section, named(section.or_default(&keys::POLICY)));

@@ -2,6 +2,7 @@
 
 use std::cell::{OnceCell, RefCell, RefMut};
 use std::collections::HashSet;
+use std::fmt;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
@@ -11,7 +12,7 @@ use toml::de::DeValue;
 use super::files::Named;
 use super::hidden::Hidden;
 use super::problem::{Fault, Place, Problem, Severity, sort_by_place};
-use super::schema::Section;
+use super::schema::{Section, known_names};
 
 /// Problems beyond this many are dropped: a hostile file must not cost memory.
 const MAX_PROBLEMS: usize = 200;
@@ -113,7 +114,7 @@ impl<'r> Reading<'r> {
 
     /// An error that is not noted. No error contains the hidden parts of the file.
     pub(crate) fn problem(&self, span: &Range<usize>, fault: Fault) -> Problem {
-        let hidden = self.hidden.get_or_init(|| Hidden::of(self.text, self.sections()));
+        let hidden = self.hidden.get_or_init(|| Hidden::of(self.text, known_names(&self.sections())));
         let shown = |text: String| hidden.redacted(&text, self.text, span);
         let Fault { what, allowed, hint, see } = fault;
         let (what, hint) = (shown(what), hint.map(shown));
@@ -196,8 +197,8 @@ impl<'t> Item<'t> {
     }
 }
 
-/// A value that was read, and its place.
-#[derive(Clone, Debug)]
+/// A value that was read, and its place. It is shown and compared without the place.
+#[derive(Clone)]
 pub(crate) struct Written<T> {
     pub(crate) value: T,
     pub(crate) span: Range<usize>,
@@ -205,6 +206,12 @@ pub(crate) struct Written<T> {
 
 pub(crate) fn values<T>(written: Vec<Written<T>>) -> Vec<T> {
     written.into_iter().map(|item| item.value).collect()
+}
+
+impl<T: fmt::Debug> fmt::Debug for Written<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.value.fmt(f)
+    }
 }
 
 impl<T: PartialEq> PartialEq for Written<T> {

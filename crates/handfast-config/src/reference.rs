@@ -40,6 +40,7 @@ pub fn reference() -> String {
         let about = about.trim_end_matches(['.', ':', ';']);
         page.push_str(&format!("| [`{}`](#{}) | {about} |\n", section.header, anchor(section.header)));
     }
+    page.push_str(&restart_keys());
     let mut shown: Vec<&[&dyn Entry]> = Vec::new();
     for section in named_sections() {
         page.push_str(&format!("\n## `{}`\n\n{}\n", section.header, section.doc));
@@ -56,6 +57,18 @@ pub fn reference() -> String {
     }
     page.push_str(&policies());
     page
+}
+
+fn restart_keys() -> String {
+    let mut text = "\n## Keys that need a restart\n\nA reload reads all keys again. A change of these takes effect only at a restart \
+        or `handfast upgrade`; until then the old value holds.\n\n| key | reason |\n|---|---|\n"
+        .to_owned();
+    for section in named_sections() {
+        for key in section.keys.iter().filter(|key| !key.needs_restart.is_empty()) {
+            text.push_str(&format!("| `{}` | {} |\n", section.path_of(*key), key.needs_restart));
+        }
+    }
+    text
 }
 
 fn named_sections() -> Vec<&'static Section> {
@@ -77,6 +90,9 @@ fn entry(key: &dyn Entry) -> String {
         Default::Required => text.push_str("- Must be written\n"),
         Default::Value(value) => text.push_str(&format!("- Default: `{value}`{because}\n")),
         Default::Absent(clause) => text.push_str(&format!("- When it is not written: {clause}{because}\n")),
+    }
+    if !key.needs_restart.is_empty() {
+        text.push_str(&format!("- A change needs a restart or `handfast upgrade`: {}\n", key.needs_restart));
     }
     text
 }

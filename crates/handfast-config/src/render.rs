@@ -10,6 +10,7 @@ use handfast_text::units::counted;
 use super::hidden::Hidden;
 use super::keys;
 use super::problem::{Place, Problem, Severity};
+use super::schema::known_names;
 
 /// Renders problems for a terminal; `color` adds escape sequences.
 ///
@@ -17,7 +18,7 @@ use super::problem::{Place, Problem, Severity};
 pub fn render(problems: &[Problem], texts: &[(&str, &str)], color: bool) -> String {
     let renderer = if color { Renderer::styled() } else { Renderer::plain() };
     let renderer = renderer.term_width(120);
-    let shown = |text: &str| without_c1(&Hidden::of(text, keys::FILE.all()).masked(text));
+    let shown = |text: &str| without_c1(&Hidden::of(text, known_names(&keys::FILE.all())).masked(text));
     let texts: Vec<(&str, String)> = texts.iter().map(|(file, text)| (*file, shown(text))).collect();
     let mut out = String::new();
     for problem in problems {

@@ -2,16 +2,19 @@
 //!
 //! The descriptions themselves are in `keys.rs`, the types of values in `kind.rs`.
 
+use std::fmt::Debug;
 use std::ops::Deref;
 
 use handfast_text::suggest;
+use toml::de::DeValue;
 
 use super::foreign_keys::has_word;
+use super::known_names::KnownNames;
 use super::problem::Fault;
 use super::reading::{Item, Reading};
 
 pub(crate) trait ValueKind: Sync {
-    type Value;
+    type Value: Debug;
 
     /// The form of all values of this kind.
     const FORM: &'static str = "";
@@ -76,6 +79,8 @@ pub(crate) struct About {
     pub(crate) example: &'static str,
     /// Names in other programs, separated by spaces; used for hints.
     pub(crate) elsewhere: &'static str,
+    /// Reason why a change takes effect at a restart only; empty: a reload is enough.
+    pub(crate) needs_restart: &'static str,
 }
 
 impl About {
@@ -104,6 +109,8 @@ pub(crate) trait Entry: Sync + Deref<Target = About> {
     fn form(&self) -> String;
     /// The range of its values; empty where the form is enough.
     fn allowed(&self) -> String;
+    /// The value that holds, in a form that is equal for equal values. `item`: the written value.
+    fn comparable(&self, item: Option<&Item<'_>>, reading: &Reading<'_>) -> String;
 }
 
 impl<K: ValueKind> Entry for Key<K> {
@@ -114,6 +121,27 @@ impl<K: ValueKind> Entry for Key<K> {
     fn allowed(&self) -> String {
         self.kind.allowed()
     }
+
+    fn comparable(&self, item: Option<&Item<'_>>, reading: &Reading<'_>) -> String {
+        let value = match (item, self.default) {
+            (Some(item), _) => self.kind.read(item, reading),
+            (None, Default::Value(_)) => Some(default_of(self)),
+            (None, _) => None,
+        };
+        format!("{value:?}")
+    }
+}
+
+/// The value that holds when a key is not written.
+pub(crate) fn default_of<K: ValueKind>(key: &Key<K>) -> K::Value {
+    let Default::Value(text) = key.default else {
+        unreachable!("`{}` has no default value; a test asks for every default", key.name)
+    };
+    let reading = Reading::new("", text, &|_| false);
+    DeValue::parse(text)
+        .ok()
+        .and_then(|value| key.kind.read(&Item::new(&value), &reading))
+        .expect("a test reads the default of every key")
 }
 
 /// A section: its keys and the sections inside it.
@@ -135,6 +163,16 @@ impl Section {
         self.keys.iter().map(|key| key.name).chain(self.sections.iter().map(|section| section.name))
     }
 
+    /// The path of one of its keys, such as `process.user`.
+    pub(crate) fn path_of(&self, key: &dyn Entry) -> String {
+        format!("{}.{}", self.header.trim_matches(['[', ']']), key.name)
+    }
+
+    /// Returns true if the file may have several of these.
+    pub(crate) fn is_list(&self) -> bool {
+        self.header.starts_with("[[")
+    }
+
     /// Itself and every section inside it, in the order of the reference page.
     pub(crate) fn all(&'static self) -> Vec<&'static Self> {
         let mut all = vec![self];
@@ -145,11 +183,24 @@ impl Section {
     }
 }
 
+/// The names of all keys and sections.
+pub(crate) fn known_names(sections: &[&'static Section]) -> KnownNames {
+    let mut names = KnownNames::default();
+    for section in sections {
+        section.keys.iter().for_each(|key| names.add(key.name, key.elsewhere));
+        section.sections.iter().for_each(|inner| names.add(inner.name, ""));
+    }
+    names
+}
+
 /// A section with its keys, in the order of the reference page. The comment before each is its description.
 ///
-/// `short`: how it is written in one line, if that is better. `with`: the sections inside it. `use`: keys that another section describes. `keys of`: all keys of another section.
-/// `of_service`: what holds without the key is that, or those, of the service.
+/// `keys alone`: keys that sections of other files `use`. `short`: how it is written in one line, if that is better. `with`: the sections inside it. `use`: keys that another section describes. `keys of`: all keys of another section.
+/// `of_service`: what holds without the key is that, or those, of the service. `needs_restart`: the reason why a reload is not enough.
 macro_rules! section {
+    (keys alone; $($keys:tt)*) => {
+        section!(@keys [alone] [] [] $($keys)*);
+    };
     ($(#[doc = $doc:literal])* $section:ident = $name:literal, $header:literal, keys of $other:ident;) => {
         section!(@static $section $name $header [$($doc)*] [] $other.keys, $other.short);
     };
@@ -164,7 +215,7 @@ macro_rules! section {
         $(#[doc = $doc:literal])*
         $new:ident: $of:ty = $name:literal, $kind:expr,
             $(default $value:expr,)? $(absent $meaning:expr,)? $(why $why:expr,)? $(of_service $that:literal,)?
-            example $example:expr, elsewhere $elsewhere:expr;
+            example $example:expr, elsewhere $elsewhere:expr $(, needs_restart $restart:literal)?;
         $($rest:tt)*
     ) => {
         pub(crate) static $new: $crate::schema::Key<$of> = {
@@ -176,6 +227,7 @@ macro_rules! section {
                 why: "",
                 example: $example,
                 elsewhere: $elsewhere,
+                needs_restart: concat!($($restart)?),
             };
             $(let about = About { default: Default::Value($value), ..about };)?
             $(let about = About { default: Default::Absent($meaning), ..about };)?
@@ -186,6 +238,7 @@ macro_rules! section {
         };
         section!(@keys $section $short [$($key)* $new] $($rest)*);
     };
+    (@keys [alone] [] [$($key:ident)*]) => {};
     (@keys [$section:ident $name:literal $header:literal $doc:tt $inner:tt] [$($short:literal)?] [$($key:ident)*]) => {
         section!(@static $section $name $header $doc $inner &[$(&$key),*], concat!($($short)?));
     };

@@ -13,7 +13,7 @@ use toml::de::{DeTable, DeValue};
 use super::foreign_keys;
 use super::problem::{Fault, shortened};
 use super::reading::{Item, Reading, Written, values};
-use super::schema::{Default, Entry, Key, Section, ValueKind};
+use super::schema::{Entry, Key, Section, ValueKind, default_of};
 
 /// A section of the file; a section that is not written is an empty one.
 pub(crate) struct Table<'t> {
@@ -83,6 +83,11 @@ impl<'t> Table<'t> {
         &self.span
     }
 
+    /// The text of its `name`, if it is written.
+    pub(crate) fn written_name(&self) -> Option<&'t str> {
+        self.entry("name")?.get_ref().as_str()
+    }
+
     pub(crate) fn is_written(&self) -> bool {
         self.entries.is_some()
     }
@@ -115,6 +120,11 @@ impl<'t> Table<'t> {
     /// The value of a key as written in the file.
     pub(crate) fn item(&self, key: &dyn Entry) -> Option<Item<'t>> {
         self.entry(key.name).map(Item::new)
+    }
+
+    /// The value of a key in a form that is equal for equal values, written or not.
+    pub(crate) fn comparable(&self, key: &dyn Entry) -> String {
+        key.comparable(self.item(key).as_ref(), self.reading)
     }
 
     /// The value of a key, or its default.
@@ -194,18 +204,6 @@ fn not_a_section(section: &Section, item: &Item<'_>) -> Fault {
     }
 }
 
-/// The value that holds when a key is not written.
-pub(crate) fn default_of<K: ValueKind>(key: &Key<K>) -> K::Value {
-    let Default::Value(text) = key.default else {
-        unreachable!("`{}` has no default value; a test asks for every default", key.name)
-    };
-    let reading = Reading::new("", text, &|_| false);
-    DeValue::parse(text)
-        .ok()
-        .and_then(|value| key.kind.read(&Item::new(&value), &reading))
-        .expect("a test reads the default of every key")
-}
-
 /// The key or section of this section that a word was probably meant to be.
 fn meant(word: &str, section: &'static Section) -> Option<&'static str> {
     let other_word = || section.keys.iter().find(|key| key.is_called(word)).map(|key| key.name);
@@ -219,7 +217,7 @@ fn elsewhere(
     all: &[&'static Section],
 ) -> Option<(&'static Section, &'static str)> {
     // Most keys are those of what may repeat, also where another section has one of the same name.
-    let repeated = all.iter().copied().find(|other| other.header.starts_with("[["));
+    let repeated = all.iter().copied().find(|other| other.is_list());
     let first = all.first().copied().into_iter().chain(repeated);
     let others = first.chain(section.all()).chain(all.iter().copied());
     let others: Vec<_> = others.filter(|other| !std::ptr::eq(*other, section)).collect();

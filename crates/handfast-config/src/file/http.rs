@@ -2,8 +2,9 @@
 
 use handfast_http::http1::HeadLimits;
 
+use super::around::Around;
 use super::proxy_protocol::check_senders;
-use super::{Around, cache, site};
+use super::{cache, site};
 use crate::check::{no_effect, warn_no_effect};
 use crate::keys;
 use crate::kind::{List, Protocol, Site};
@@ -13,8 +14,9 @@ use crate::model::{
 };
 use crate::problem::Fault;
 use crate::reading::{Written, values};
+use crate::schema::default_of;
 use crate::schema::{Entry, Key};
-use crate::table::{Table, default_of};
+use crate::table::Table;
 
 /// The application protocols of HTTP mode, best first. Some clients of HTTP/1.0 offer nothing else (`curl --http1.0`).
 const PROTOCOLS: [&str; 3] = ["h2", "http/1.1", "http/1.0"];

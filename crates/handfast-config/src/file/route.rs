@@ -1,7 +1,8 @@
 //! Routes for requests, from `[[service.route]]` to the model, and those that no request reaches.
 
 use super::access::{self, ClientFacts};
-use super::{Around, backend_tls, proxy_protocol, request_rules, site};
+use super::around::Around;
+use super::{backend_tls, proxy_protocol, request_rules, site};
 use crate::check::{self, no_effect_of_section};
 use crate::keys;
 use crate::kind::{RedirectTo, Site};

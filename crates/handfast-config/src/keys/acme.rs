@@ -25,7 +25,8 @@ section! {
     KEY_FOLDER: FolderPath = "key-folder", FolderPath,
         absent "needed with `private-keys = \"apart\"`; otherwise keys are in `folder`",
         why "only you know where the user that serves has no access",
-        example "\"/var/lib/handfast-keys\"", elsewhere "keys-dir key-dir private-key-folder key-store key-path";
+        example "\"/var/lib/handfast-keys\"", elsewhere "keys-dir key-dir private-key-folder key-store key-path",
+        needs_restart "the key process is started before privileges are given up";
 
     /// The URL of the issuer's directory.
     DIRECTORY: DirectoryUrl = "directory", DirectoryUrl,
@@ -89,11 +90,12 @@ section! {
 
     /// The program that sets and removes records for `dns-01`. It is run as the user that serves, with three arguments: `set` or
     /// `remove`, the name of the record (`_acme-challenge.example.org`), and its text. It ends with 0 when the record is set and can be
-    /// looked up, within three minutes. Takes effect at a start or upgrade, not at a reload.
+    /// looked up, within three minutes.
     DNS_COMMAND: FilePath = "dns-command", FilePath,
         absent "needed with `dns-01` only",
         why "each provider of DNS has another interface",
-        example "\"/usr/local/bin/dns-record\"", elsewhere "dns-provider dns hook manual-auth-hook auth-hook dns-script";
+        example "\"/usr/local/bin/dns-record\"", elsewhere "dns-provider dns hook manual-auth-hook auth-hook dns-script",
+        needs_restart "programs are started by another process, which knows those of the start";
 }
 
 section! {

@@ -1,8 +1,7 @@
 //! The keys of TLS towards the backends.
 
-use super::service::{
-    CERTIFICATE, CERTIFICATE_KEY, GROUPS, MISSING_CLOSE_NOTIFY, POLICY, STARTTLS, SUITES, VERSIONS,
-};
+use super::other_words::{CERTIFICATE_WORDS, KEY_WORDS};
+use super::tls::{GROUPS, MISSING_CLOSE_NOTIFY, POLICY, STARTTLS, SUITES, VERSIONS};
 use crate::kind::*;
 use crate::model::{BackendRevocation, BackendVerification, MissingCloseNotify};
 use crate::schema::section;
@@ -83,13 +82,13 @@ section! {
     BACKEND_CERTIFICATE: FilePath = "certificate", FilePath,
         absent "none is shown",
         why "most backends ask for none",
-        example "\"client.pem\"", elsewhere CERTIFICATE.about.elsewhere;
+        example "\"client.pem\"", elsewhere CERTIFICATE_WORDS;
 
     /// PEM file of that certificate's key.
     BACKEND_CERTIFICATE_KEY: FilePath = "key", FilePath,
         absent "the key is in the certificate's file",
         why "one file cannot be half replaced",
-        example "\"client.key\"", elsewhere CERTIFICATE_KEY.about.elsewhere;
+        example "\"client.key\"", elsewhere KEY_WORDS;
 
     /// Application protocols that are offered to the backend, best first; `client`: the one that was agreed on with the
     /// client. A backend that then chooses another one, or none for anything but HTTP/1.1, is not used for the connection:

@@ -3,7 +3,7 @@
 use super::backend_tls::ROUTE_BACKEND_TLS;
 use super::http::{ANSWER_TIMEOUT, CONTENT_TIMEOUT, MAX_BODY, MAX_BODY_BYTES, RETRIES};
 use super::limits::{DAY, TENTH};
-use super::service::BACKEND;
+use super::other_words::BACKEND_WORDS;
 use crate::kind::*;
 use crate::schema::section;
 
@@ -64,7 +64,7 @@ section! {
     ROUTE_BACKEND: List<SiteOrBackend> = "backend", List::of(SiteOrBackend),
         absent "the backends of the connection: those of its rule, or of the service",
         why "the connection decides",
-        example "\"10.0.0.4:8080\"", elsewhere BACKEND.about.elsewhere;
+        example "\"10.0.0.4:8080\"", elsewhere BACKEND_WORDS;
 
     /// `https`: its requests are redirected to the same host and path by `https://`, with status 308. For services whose clients
     /// speak plain text. A table has another target and status.

@@ -6,11 +6,12 @@ use super::check::CHECK;
 use super::client_certificates::{CLIENT_CERTIFICATES, RULE_CLIENT_CERTIFICATES};
 use super::http::HTTP;
 use super::limits::{SERVICE_LIMITS, SERVICE_TICKETS};
+use super::other_words::{BACKEND_WORDS, CERTIFICATE_WORDS, KEY_WORDS};
 use super::proxies::{CONNECT_THROUGH, PROXY_PROTOCOL};
 use super::route::ROUTE;
-use super::values::{BACKEND_WORDS, CERTIFICATE_WORDS, KEY_WORDS};
+use super::tls::{GROUPS, MISSING_CLOSE_NOTIFY, POLICY, STARTTLS, SUITES, VERSIONS};
 use crate::kind::*;
-use crate::model::{Balance, MissingCloseNotify, PlainHttp, UnknownName};
+use crate::model::{Balance, PlainHttp, UnknownName};
 use crate::schema::section;
 
 section! {
@@ -35,7 +36,8 @@ section! {
     ONLY_CLIENT: ClientEntry = "only-client", ClientEntry,
         absent "clients connect to `listen`",
         why "most services have many clients",
-        example "\"stdin\"", elsewhere "inetd accept-fd exec stdin";
+        example "\"stdin\"", elsewhere "inetd accept-fd exec stdin",
+        needs_restart "programs are started by another process, which knows those of the start";
 
     /// Mode of the unix sockets it listens on. Who may write may connect.
     LISTEN_MODE: Mode = "listen-mode", Mode,
@@ -51,13 +53,7 @@ section! {
         why "bytes can be forwarded of every protocol, and what is not read cannot be misread",
         example "\"http\"", elsewhere "http http-mode option-httplog layer proxy-mode";
 
-    /// Protocol of clients before they ask for TLS on the same connection. Handfast answers in that protocol, lets nothing through but
-    /// the request for TLS, and takes the backend's own greeting for itself. The backend is spoken to as without it. Clients of `ldap`,
-    /// `postgresql` and `xmpp` may also begin TLS at once; `postgresql` answers ALPN for them.
-    STARTTLS: StarttlsProtocol = "starttls", StarttlsProtocol,
-        absent "clients speak TLS from the first byte",
-        why "TLS from the first byte is simpler and safer (RFC 8314); this is for clients that cannot do it",
-        example "\"smtp\"", elsewhere "protocol start-tls stls upgrade opportunistic-tls";
+    use STARTTLS;
 
     /// Name of Handfast in greetings before TLS; with `xmpp`, the domain where the client does not name one.
     STARTTLS_NAME: AnnouncedName = "starttls-name", AnnouncedName,
@@ -152,31 +148,7 @@ section! {
         why "the client then sees which name the certificate has, which explains the mistake best",
         example "\"refuse\"", elsewhere "sni-nomatch-abort strict-sni default-certificate sni-strict";
 
-    /// Versions, suites and groups as a named policy. A policy never changes after its date; see the list at the end.
-    POLICY: Text = "policy", Text("text"),
-        default "\"2026-11\"",
-        why "safe with every client of the last ten years",
-        example "\"2026-11-modern\"", elsewhere "tls-policy security-policy security-level profile";
-
-    /// TLS versions, instead of the policy's.
-    VERSIONS: List<Text> = "versions", List { bare: false, unique: false, ..List::of(Text("text, such as `\"1.3\"`")) },
-        absent "those of the policy",
-        why "the policy decides",
-        example "[\"1.3\"]", elsewhere "tls-versions tls-protos ssl-protocols ssl-version min-version protocols";
-
-    /// Cipher suites by their IANA names, best first, instead of the policy's.
-    SUITES: List<Text> = "suites",
-        List { bare: false, unique: false, ..List::of(Text("text, such as `\"TLS_AES_128_GCM_SHA256\"`")) },
-        absent "those of the policy",
-        why "the policy decides",
-        example "[\"TLS_AES_256_GCM_SHA384\", \"TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384\"]",
-        elsewhere "ciphers ciphersuites cipher-suites ssl-ciphers";
-
-    /// Key exchange groups by their IANA names, best first, instead of the policy's.
-    GROUPS: List<Text> = "groups", List { bare: false, unique: false, ..List::of(Text("text, such as `\"X25519\"`")) },
-        absent "those of the policy",
-        why "the policy decides",
-        example "[\"X25519\", \"secp256r1\"]", elsewhere "curves ecdh-curve ssl-ecdh-curve curve";
+    use POLICY, VERSIONS, SUITES, GROUPS;
 
     /// Application protocols the backend speaks, best first. Empty: what the client offers is not answered.
     ALPN: List<Protocol> = "alpn", List { bare: false, least: 0, ..List::of(Protocol) },
@@ -211,15 +183,7 @@ section! {
         why "a firewall may decide it already",
         example "\"203.0.113.0/24\"", elsewhere "deny deny-from blacklist blocklist denylist deny-clients block reject";
 
-    /// Meaning of a client's FIN without close_notify. `abort`: the backend is reset, and an answer that is still to come is lost. `end`:
-    /// it is passed on as a clean end, and the answer is delivered; but then anyone on the network path can cut a client's upload short,
-    /// and the backend takes the part for the whole, unless its protocol says by itself where a message ends. A FIN in the middle of a
-    /// TLS record is an abort in both cases. For `mode = "tcp"`: messages of HTTP show where they end.
-    MISSING_CLOSE_NOTIFY: Choice<MissingCloseNotify> = "missing-close-notify",
-        Choice(&[("abort", MissingCloseNotify::Abort), ("end", MissingCloseNotify::End)]),
-        default "\"abort\"",
-        why "only close_notify proves that the stream was not cut (RFC 9846 §6.1), and a proxy does not know the protocol",
-        example "\"end\"", elsewhere "close-notify ignore-unexpected-eof unexpected-eof ssl-unclean-shutdown tls-eof";
+    use MISSING_CLOSE_NOTIFY;
 }
 
 section! {

@@ -8,7 +8,7 @@ use std::net::{IpAddr, SocketAddr};
 use handfast_net::prefix::{Prefix, PrefixError};
 use toml::de::DeValue;
 
-use crate::keys::values as keys;
+use crate::keys::backend_values as keys;
 use crate::model::{self, Address, ProxySender, Target};
 use crate::problem::{Fault, shortened};
 use crate::reading::{Item, Reading};

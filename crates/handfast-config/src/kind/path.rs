@@ -9,7 +9,7 @@ use handfast_text::suggest::did_you_mean;
 use toml::de::DeValue;
 
 use super::List;
-use crate::keys::values as keys;
+use crate::keys::certificate_values as keys;
 use crate::model::{AccessLog, CertificateEntry};
 use crate::problem::{Fault, shortened};
 use crate::reading::{Item, Reading, Written};

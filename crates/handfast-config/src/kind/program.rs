@@ -7,7 +7,7 @@ use std::time::Duration;
 use handfast_text::duration;
 use toml::de::DeValue;
 
-use crate::keys::values as keys;
+use crate::keys::client_values as keys;
 use crate::kind::Span;
 use crate::model::{OnlyClient, Program};
 use crate::problem::Fault;

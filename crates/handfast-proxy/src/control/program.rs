@@ -57,7 +57,7 @@ pub(crate) struct Program {
     pub(crate) carried: SharedCarriedOver,
     pub(crate) state: Arc<State>,
     /// See [`Present::started_with`].
-    pub(crate) started_with: Arc<model::Config>,
+    pub(crate) started_with: model::RestartSettings,
     pub(crate) listeners: Listeners,
     pub(crate) workers: Workers,
     pub(crate) answers: Receiver<LookupOutcome>,
@@ -85,7 +85,7 @@ impl Program {
             source: self.source.clone(),
             carried: self.carried.clone(),
             state: Arc::clone(&self.state),
-            started_with: Arc::clone(&self.started_with),
+            started_with: self.started_with.clone(),
             taken: self.listeners.snapshot(),
             workers: self.workers.count(),
             sandbox: self.sandbox.clone(),

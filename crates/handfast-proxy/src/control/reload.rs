@@ -19,7 +19,7 @@ use crate::control::error::Error;
 use crate::control::fleet;
 use crate::state::{self, Built, Report, SharedCarriedOver, State};
 use handfast_admin::ReloadRefusal;
-use handfast_config::model::{Backend, Config, OnlyClient, Places, Target};
+use handfast_config::model::{Backend, Config, RestartSettings, Target};
 use handfast_config::source::{ConfigSource, ReadConfig, read_file};
 use handfast_process::key_process::KeyProcess;
 use handfast_process::listeners::{ListenPlan, ListenerSnapshot};
@@ -42,8 +42,8 @@ pub(crate) struct Present {
     /// State that is carried over. Keys of a reload that is refused stay in it; no service uses them.
     pub(crate) carried: SharedCarriedOver,
     pub(crate) state: Arc<State>,
-    /// The configuration at the start of this process: its keys that need a restart are still in effect, whatever was reloaded since.
-    pub(crate) started_with: Arc<Config>,
+    /// Values at the start of this process of the keys that need a restart: they are still in effect, whatever was reloaded since.
+    pub(crate) started_with: RestartSettings,
     pub(crate) taken: ListenerSnapshot,
     /// Number of worker sockets per listener.
     pub(crate) workers: usize,
@@ -64,8 +64,8 @@ pub(crate) struct ReloadNotes {
     pub(crate) warnings: Vec<String>,
     /// Certificate files that had to be left out, a line for each; empty when there is none.
     pub(crate) left_out: String,
-    /// Keys whose change is not taken over.
-    pub(crate) at_a_restart_only: Vec<&'static str>,
+    /// Keys that were changed and need a restart.
+    pub(crate) needs_restart: Vec<String>,
 }
 
 /// Files that could not be served, as they were.
@@ -74,7 +74,7 @@ type Unusable = Vec<(PathBuf, FileStamp)>;
 impl ReloadNotes {
     /// Everything that did not take effect, a line each; empty: all did.
     pub(crate) fn not_in_effect(&self) -> String {
-        let keys = self.at_a_restart_only.iter();
+        let keys = self.needs_restart.iter();
         let keys = keys.map(|key| {
             format!("{key} has changed, which takes effect only at a restart or `handfast upgrade`")
         });
@@ -147,8 +147,8 @@ pub(crate) fn reload(present: &Present, scope: Scope) -> Result<Reloaded, Refuse
         .map_err(|error| refused(error.into(), beyond.clone()))?;
     warnings.insert(0, odd);
     warnings.extend(beyond);
-    let at_a_restart_only = at_a_restart_only(&present.started_with, &state.config);
-    let found = ReloadNotes { warnings, left_out, at_a_restart_only };
+    let needs_restart = state.config.restart.changed_since(&present.started_with);
+    let found = ReloadNotes { warnings, left_out, needs_restart };
     Ok(Reloaded { state: Arc::new(state), plan, found, scope })
 }
 
@@ -221,8 +221,8 @@ impl Reloaded {
             Scope::Configuration => "configuration was read again",
         };
         let generation = self.state.generation;
-        let ReloadNotes { left_out, at_a_restart_only, .. } = &self.found;
-        let kept = match (left_out.is_empty(), at_a_restart_only.is_empty()) {
+        let ReloadNotes { left_out, needs_restart, .. } = &self.found;
+        let kept = match (left_out.is_empty(), needs_restart.is_empty()) {
             (true, true) => return format!("reloaded: {what}; generation {generation}"),
             (false, true) => "the old versions of files that cannot be used",
             (true, false) => "the old values of keys that take effect at a restart",
@@ -230,55 +230,6 @@ impl Reloaded {
         };
         format!("reloaded in part: {what}; generation {generation} is served, with {kept}")
     }
-}
-
-fn at_a_restart_only(before: &Config, after: &Config) -> Vec<&'static str> {
-    let (old, new) = (&before.process, &after.process);
-    let dns_command = |config: &Config| config.acme.as_ref().and_then(|acme| acme.dns_command.clone());
-    let key_folder = |config: &Config| config.acme.as_ref().and_then(|acme| acme.key_folder.clone());
-    let changed = [
-        ("process.threads", old.threads != new.threads),
-        ("process.user", old.user != new.user || old.group != new.group),
-        ("process.max-connections", old.max_connections != new.max_connections),
-        ("process.upgrade-socket", old.upgrade_socket != new.upgrade_socket),
-        ("process.private-keys", old.private_keys_apart != new.private_keys_apart),
-        ("process.sandbox", old.sandbox != new.sandbox),
-        ("acme.dns-command", dns_command(before) != dns_command(after)),
-        ("acme.key-folder", key_folder(before) != key_folder(after)),
-        ("process.sandbox-folders", old.sandbox_folders != new.sandbox_folders),
-        (
-            "access-log",
-            before.access_log != after.access_log || before.access_log_format != after.access_log_format,
-        ),
-        ("admin", before.admin != after.admin),
-        ("service.only-client", clients(before) != clients(after)),
-    ];
-    changed.into_iter().filter(|(_, changed)| *changed).map(|(key, _)| key).collect()
-}
-
-/// The part of a configuration that [`at_a_restart_only`] compares. The rest may be thousands of rules.
-pub(crate) fn restart_settings(config: &Config) -> Config {
-    Config {
-        process: config.process.clone(),
-        access_log: config.access_log.clone(),
-        access_log_format: config.access_log_format,
-        admin: config.admin.clone(),
-        admin_hosts: Vec::new(),
-        admin_token_file: None,
-        acme: config.acme.clone(),
-        fleet: None,
-        services: config.services.iter().filter(|service| service.only_client.is_some()).cloned().collect(),
-        places: Places::default(),
-    }
-}
-
-/// The services that have one client, and which.
-fn clients(config: &Config) -> Vec<(&str, &OnlyClient)> {
-    config
-        .services
-        .iter()
-        .filter_map(|service| Some((&*service.name, service.only_client.as_ref()?)))
-        .collect()
 }
 
 /// Outcome of a reload; `None`: the files were compared and have not changed.

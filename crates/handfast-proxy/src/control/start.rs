@@ -34,7 +34,6 @@ use crate::control::error::{Error, Outcome};
 use crate::control::fleet::{self, Fleet};
 use crate::control::given_clients::GivenClients;
 use crate::control::program::Program;
-use crate::control::reload::restart_settings;
 use crate::control::serving::Serving;
 use crate::control::upgrade::{Taking, Upgrades};
 use crate::control::workers::Workers;
@@ -294,7 +293,7 @@ impl Bound {
         let shared = Rc::new(AdminState::new(Arc::clone(&registry), request_sender, key_process));
         let program = Program {
             source: prepared.source,
-            started_with: Arc::new(restart_settings(&state.config)),
+            started_with: state.config.restart.clone(),
             carried: SharedCarriedOver::new(carried),
             state,
             listeners,

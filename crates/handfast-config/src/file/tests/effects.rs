@@ -2,6 +2,7 @@
 //!
 //! A key that is added to `keys.rs` fails here until it has a row in [`ROWS`]. Long: one table has all keys.
 
+use std::collections::HashSet;
 use std::fmt::Write as _;
 
 use super::*;
@@ -587,9 +588,9 @@ const ROWS: &[Row] = &[
 
 /// The sections whose keys are written inside of a value, with the section that the value is in.
 const INSIDE: &[(&Section, &str)] = &[
-    (&keys::values::BACKEND_TABLE, "[[service]]"),
-    (&keys::values::CERTIFICATE_PAIR, "[[service]]"),
-    (&keys::values::CLIENT_TABLE, "[[service]]"),
+    (&keys::backend_values::BACKEND_TABLE, "[[service]]"),
+    (&keys::certificate_values::CERTIFICATE_PAIR, "[[service]]"),
+    (&keys::client_values::CLIENT_TABLE, "[[service]]"),
     (&keys::route_access::QUEUE_TABLE, "[service.http]"),
     (&keys::route_access::STICKY_TABLE, "[[service.route]]"),
     (&keys::route_access::BASIC_AUTH_TABLE, "[[service.route]]"),
@@ -659,8 +660,6 @@ fn outcome(mode: &Mode, row: &Row, example: &str) -> (char, String) {
         (Some(Severity::Warning), _) => '?',
         (None, None) => 'x',
         (None, Some(config)) => {
-            // Lines move; what they mean counts.
-            let meaning = |config: Config| Config { places: Places::default(), ..config };
             let without = read(&text(mode, row, None));
             let is_same = without.is_ok_and(|(without, _)| meaning(without) == meaning(config));
             if is_same { '=' } else { '+' }
@@ -694,6 +693,50 @@ fn every_key_has_an_effect_in_every_mode_or_is_reported_to_have_none() {
         }
     }
     assert!(wrong.is_empty(), "{wrong}");
+}
+
+/// The settings of the configuration without what moves with its lines.
+fn meaning(config: Config) -> Config {
+    Config { places: Places::default(), restart: RestartSettings::default(), ..config }
+}
+
+/// A change of a key needs a restart if its description has `needs_restart`, and of no other key.
+#[test]
+fn a_change_needs_a_restart_where_the_description_of_the_key_says_so() {
+    let mut seen = HashSet::new();
+    for section in keys::FILE.all() {
+        for row in ROWS.iter().filter(|row| row.section == section.header) {
+            let key = section.keys.iter().find(|key| key.name == row.key).expect("another test asks for it");
+            let path = section.path_of(*key);
+            let line = if row.line.is_empty() {
+                format!("{} = {}", key.name, key.example)
+            } else {
+                row.line.to_owned()
+            };
+            for mode in MODES {
+                let (with, without) = (text(mode, row, Some(&line)), text(mode, row, None));
+                let (Ok((with, _)), Ok((without, _))) = (read(&with), read(&without)) else { continue };
+                let changed = with.restart.changed_since(&without.restart);
+                let is_new = meaning(with.clone()) != meaning(without);
+                // The client of a service is compared with its name.
+                let names_a_client = path == "service.name" && with.services[0].only_client.is_some();
+                let expected = match (is_new && !key.needs_restart.is_empty(), names_a_client) {
+                    (true, _) => vec![path.clone()],
+                    (_, true) => vec!["service.only-client".to_owned()],
+                    _ => Vec::new(),
+                };
+                assert_eq!(changed, expected, "{path} in the mode {}", mode.name);
+                seen.extend(changed);
+            }
+        }
+    }
+    let config = good(WEB);
+    let not_seen: Vec<&str> = config.restart.keys().filter(|key| !seen.contains(*key)).collect();
+    assert_eq!(
+        not_seen,
+        ["acme.key-folder", "acme.dns-command"],
+        "no mode has [acme]; the test of reload has"
+    );
 }
 
 /// Beside the table: a value, or several keys together.

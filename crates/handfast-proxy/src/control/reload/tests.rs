@@ -46,7 +46,7 @@ impl Served {
         let sockets = listeners.adopt(plan).expect("it can listen");
         let taken = listeners.snapshot();
         let carried = SharedCarriedOver::new(carried);
-        let started_with = Arc::new(restart_settings(&state.config));
+        let started_with = state.config.restart.clone();
         let present =
             Present { source, carried, state, started_with, taken, workers: 2, sandbox: Default::default() };
         Self { folder, listeners, _sockets: sockets, present }
@@ -161,7 +161,7 @@ fn what_takes_a_restart_is_named() {
     let more = format!("{ADMIN_OFF}[process]\nthreads = 7\nmax-connections = 9\n");
     served.folder.configure(&more, &[("web", &["127.0.0.1:0"])]);
     let reloaded = served.reload(Scope::Configuration).expect("it is right");
-    assert_eq!(reloaded.found.at_a_restart_only, ["process.threads", "process.max-connections"]);
+    assert_eq!(reloaded.found.needs_restart, ["process.threads", "process.max-connections"]);
     assert!(
         reloaded.text().starts_with("reloaded in part: configuration was read again"),
         "{}",
@@ -171,8 +171,72 @@ fn what_takes_a_restart_is_named() {
     let mut served = served;
     served.present.state = reloaded.state;
     let again = served.reload(Scope::Configuration).expect("it is right");
-    assert_eq!(again.found.at_a_restart_only, ["process.threads", "process.max-connections"]);
+    assert_eq!(again.found.needs_restart, ["process.threads", "process.max-connections"]);
     assert_eq!(again.found.not_in_effect().lines().count(), 2, "{}", again.found.not_in_effect());
+}
+
+const ACME: &str = "[[service]]\nname = \"ordered\"\nlisten = \"127.0.0.1:0\"\nbackend = \"127.0.0.1:1\"\n\
+    certificate = \"acme\"\nacme-names = \"a.example\"\n[acme]\naccept-terms-of-service = true\nfolder = \"acme\"\n";
+
+/// A configuration before and after a change of one key that needs a restart.
+fn restart_rows() -> Vec<(&'static str, String, String)> {
+    let row = |key, after: &str| (key, String::new(), after.to_owned());
+    let acme = |key, line: &str| (key, ACME.to_owned(), format!("{ACME}{line}"));
+    vec![
+        row("process.threads", "[process]\nthreads = 7\n"),
+        row("process.user", "[process]\nuser = \"nobody\"\n"),
+        (
+            "process.group",
+            "[process]\nuser = \"nobody\"\n".into(),
+            "[process]\nuser = \"nobody\"\ngroup = \"daemon\"\n".into(),
+        ),
+        row("process.max-connections", "[process]\nmax-connections = 9\n"),
+        row("process.upgrade-socket", "[process]\nupgrade-socket = \"upgrade.sock\"\n"),
+        row("process.private-keys", "[process]\nprivate-keys = \"apart\"\n"),
+        row("process.sandbox", "[process]\nsandbox = \"off\"\n"),
+        row("process.sandbox-folders", "[process]\nsandbox-folders = [\"/srv/\"]\n"),
+        row("access-log.to", "[access-log]\nto = \"off\"\n"),
+        row("access-log.format", "[access-log]\nformat = \"combined\"\n"),
+        row("admin.listen", "[admin]\nlisten = \"off\"\n"),
+        row(
+            "service.only-client",
+            "[[service]]\nname = \"fed\"\nonly-client = { program = \"/bin/true\" }\n\
+             backend = \"127.0.0.1:1\"\ncertificate = \"web.pem\"\n",
+        ),
+        acme("acme.key-folder", "key-folder = \"keys/\"\n[process]\nprivate-keys = \"apart\"\n"),
+        acme("acme.dns-command", "challenges = [\"dns-01\"]\ndns-command = \"/bin/true\"\n"),
+    ]
+}
+
+#[test]
+fn each_key_that_needs_a_restart_is_named_and_the_rest_is_served() {
+    let mut served = Served::new();
+    let rows = restart_rows();
+    let known: Vec<&str> = rows.iter().map(|(key, ..)| *key).collect();
+    assert_eq!(served.present.started_with.keys().collect::<Vec<_>>(), known, "a row for each key");
+    for (key, before, after) in &rows {
+        let web: &[(&str, &[&str])] = &[("web", &["127.0.0.1:0"])];
+        let (config, _) = served.folder.configure_as(before, web).read(false).expect("it is right");
+        served.present.started_with = config.restart;
+        served.folder.configure_as(before, web);
+        let same = served.reload(Scope::Configuration).expect("it is right");
+        assert_eq!(same.found.needs_restart, [""; 0], "{key} has not changed");
+        let source = served.folder.configure_as(&format!("{after}[limits]\nidle = \"77s\"\n"), web);
+        let reloaded =
+            served.reload(Scope::Configuration).unwrap_or_else(|refused| panic!("{key}: {refused:?}"));
+        let changed = &reloaded.found.needs_restart;
+        assert!(changed.iter().any(|changed| changed == key), "{key}: {changed:?}");
+        let message =
+            format!("{key} has changed, which takes effect only at a restart or `handfast upgrade`");
+        assert!(reloaded.found.not_in_effect().contains(&message), "{}", reloaded.found.not_in_effect());
+        let (config, _) = source.read(false).expect("it is right");
+        assert_eq!(reloaded.state.config, config, "{key}: everything else is served");
+        let idle = reloaded.state.services.iter().map(|service| service.model.limits.idle);
+        assert!(
+            idle.clone().count() > 0 && idle.clone().all(|idle| idle == Duration::from_secs(77)),
+            "{key}"
+        );
+    }
 }
 
 /// Runs on a separate control thread.
