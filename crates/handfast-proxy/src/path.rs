@@ -99,7 +99,7 @@ async fn receive<R: Runtime>(
     connection: &mut Connection<R>,
     received: Vec<u8>,
 ) -> Result<(Chosen, Vec<u8>), CloseReason> {
-    if connection.account.service.clients == Clients::Plain {
+    if connection.account.service.model.clients == Clients::Plain {
         connection.account.record.seconds.hello = R::now().since(connection.accepted);
         return Ok((Chosen::SERVICE, received));
     }

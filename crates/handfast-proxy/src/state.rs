@@ -11,7 +11,7 @@ use std::time::{Duration, SystemTime};
 
 use handfast_pki::certificate::Certificate;
 use handfast_pki::load::{self, FileProblem, FileStamp, ProblemKind, Source};
-use handfast_pki::source::{CertificateSource, SourceNeeds};
+use handfast_pki::source::{CertificateSource, Files, SourceNeeds};
 use handfast_pki::weak::Lists;
 use handfast_tls::client_certificates::{ClientCertificates as ClientRule, Demand, KnownLists};
 use handfast_tls::keyed_hash::HashKey;
@@ -28,8 +28,10 @@ use crate::backends::slots::Slots;
 use crate::backends::standing::Standings;
 use crate::backends::tunnel::{OwnTargets, ProxyHop};
 use crate::cache::{self, ServiceCache};
-use handfast_admin::{CacheAct, OrderRefusal};
-use handfast_config::model::{Backend, ClientChecks, Config, Route, Service, backend_sets, each_once};
+use handfast_admin::CacheAct;
+use handfast_config::model::{
+    Backend, BackendTls, ClientChecks, Config, Route, Service, backend_sets, each_once,
+};
 use handfast_config::source::ConfigSource;
 use handfast_config::{CertificateFact, ExplainTarget, explain_host};
 use handfast_observe::metrics::{CertificateSnapshot, FileProblemSnapshot, RevocationListSnapshot};
@@ -72,7 +74,7 @@ pub(crate) struct State {
 /// One service, with what its files hold.
 #[derive(Debug)]
 pub(crate) struct ServiceState {
-    pub(crate) model: Service,
+    pub(crate) model: Arc<Service>,
     /// Settings for its clients: those of the service itself, then of each of its rules.
     pub(crate) routes: Vec<RouteState>,
     /// The proxy on the way to them.
@@ -355,10 +357,15 @@ pub(crate) fn certificate_needs(config: &Config) -> SourceNeeds {
         let routes = service.routes();
         let backend_tls =
             each_once(routes.iter().filter_map(|route| route.backends.tls.as_ref()), |tls| Arc::as_ptr(tls));
-        needs
-            .extend(backend_tls.filter_map(|tls| service::identity_source(tls)).map(|source| source.needs()));
+        needs.extend(backend_tls.filter_map(|tls| identity_source(tls)).map(|source| source.needs()));
     }
     needs
+}
+
+/// The files of the certificate that is shown to backends. Clients staple nothing.
+fn identity_source(model: &BackendTls) -> Option<Files> {
+    let (certificate, key) = model.identity.clone()?;
+    Some(Files { certificate, key, ocsp: None })
 }
 
 fn time(seconds: i64) -> SystemTime {

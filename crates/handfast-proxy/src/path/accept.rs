@@ -163,7 +163,7 @@ fn begin(
     let connection = Connection::<Engine> {
         account,
         accepted,
-        deadline: accepted.deadline(service.limits.handshake),
+        deadline: accepted.deadline(service.model.limits.handshake),
         progress: accepted,
         client: Some(Leg::plain(LegSide::Client, client)),
         backend: None,

@@ -80,7 +80,7 @@ impl Account {
     /// Records that a backend failed this connection; the number of failures that it may have.
     pub(crate) fn backend_failed(&mut self, endpoint: &Endpoint, reason: &CloseReason) -> FailurePolicy {
         self.record.backend_failures.add(&endpoint.name, reason.cause);
-        let limits = &self.service.limits;
+        let limits = &self.service.model.limits;
         FailurePolicy { failures: limits.backend_failures, pause: limits.backend_retry }
     }
 

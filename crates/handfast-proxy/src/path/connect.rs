@@ -202,7 +202,7 @@ pub(crate) async fn attempt<R: Runtime>(
 /// The time that one attempt to connect to a backend has, from now on.
 pub(crate) fn attempt_time<R: Runtime>(connection: &Connection<R>) -> AttemptTime {
     let begun = R::now();
-    let limit = connection.account.service.limits.connect;
+    let limit = connection.account.service.model.limits.connect;
     AttemptTime { begun, deadline: connection.deadline.min(begun.deadline(limit)) }
 }
 

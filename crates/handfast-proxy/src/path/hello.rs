@@ -53,8 +53,11 @@ async fn wait_for_hello<R: Runtime>(
 ) -> Result<ReceivedHello, CloseReason> {
     let service = &connection.account.service;
     let challenges = connection.account.thread.challenges();
-    let limits =
-        Limits { hello: service.limits.hello_bytes, plain_http: service.plain_http, challenges: &challenges };
+    let limits = Limits {
+        hello: service.model.limits.hello_bytes,
+        plain_http: service.model.plain_http,
+        challenges: &challenges,
+    };
     let mut blanks = Blanks { protocol: connection.account.record.starttls, left: UNIT_LIMIT };
     let mut first_byte = None;
     loop {

@@ -21,7 +21,7 @@ const TO_PROGRAMS: (SentHeader, SentCertificate) = (SentHeader::V2, SentCertific
 ///
 /// **Cost**: nothing where none is sent; else a system call (the socket's own address) unless a proxy in front sent it.
 pub(crate) fn header<R: Runtime>(connection: &mut Connection<R>) -> Vec<u8> {
-    connection.account.service.proxy_out.map(|sent| made(connection, sent)).unwrap_or_default()
+    sent(connection).map(|sent| made(connection, sent)).unwrap_or_default()
 }
 
 /// The header for a program that is started for this connection.
@@ -32,7 +32,7 @@ pub(crate) fn header_for_program<R: Runtime>(connection: &mut Connection<R>) -> 
 /// The same header without addresses and the connection's name, for the key of a cache: backends may answer by all the rest. Empty where they
 /// receive none of it.
 pub(crate) fn without_addresses<R: Runtime>(connection: &Connection<R>) -> Vec<u8> {
-    let Some((SentHeader::V2, sent)) = connection.account.service.proxy_out else { return Vec::new() };
+    let Some((SentHeader::V2, sent)) = sent(connection) else { return Vec::new() };
     let mut header = Writer::proxy(None);
     // A fingerprint has a hundredth of the certificate's size, and identifies it.
     if matches!(sent, SentCertificate::Der | SentCertificate::Hitch)
@@ -43,6 +43,12 @@ pub(crate) fn without_addresses<R: Runtime>(connection: &Connection<R>) -> Vec<u
     let name = if sent == SentCertificate::Off { sent } else { SentCertificate::CommonName };
     add_facts(&mut header, connection, name);
     header.finish(false)
+}
+
+/// The header that backends get, and what it has of the client's certificate.
+fn sent<R: Runtime>(connection: &Connection<R>) -> Option<(SentHeader, SentCertificate)> {
+    let settings = &connection.account.service.model.proxy_protocol;
+    settings.send.zip(Some(settings.client_certificate))
 }
 
 fn made<R: Runtime>(

@@ -116,7 +116,7 @@ impl Relay {
         if first.is_empty() {
             client.acknowledge_flight();
         }
-        if account.service.missing_close_notify == MissingCloseNotify::End {
+        if account.service.model.missing_close_notify == MissingCloseNotify::End {
             client.be_lenient();
         }
         let mut relay = Self {
@@ -300,7 +300,7 @@ impl Relay {
             // The connection is here to stay.
             self.is_settled = true;
             parts.backend.no_delay();
-            parts.backend.socket().set_timeouts(parts.account.service.limits.socket_timeouts());
+            parts.backend.socket().set_timeouts(parts.account.service.model.limits.socket_timeouts());
         }
         Ok(woken)
     }
@@ -309,7 +309,7 @@ impl Relay {
     fn limit<S: Socket>(&self, parts: &Parts<'_, S>, accepted: Moment) -> (Moment, Cause) {
         let Parts { account, client, backend, progress } = parts;
         let progress = **progress;
-        let limits = &account.service.limits;
+        let limits = &account.service.model.limits;
         let (silence, cause) = if client.has_ended() || backend.has_ended() {
             (limits.half_closed, Cause::HalfClosedIdle)
         } else {
@@ -352,7 +352,7 @@ impl Relay {
         }
         let unacknowledged = u32::try_from(client.socket().unacknowledged()).unwrap_or(u32::MAX);
         if unacknowledged == 0 {
-            let limit = duration::written(account.service.limits.backend_ended);
+            let limit = duration::written(account.service.model.limits.backend_ended);
             let detail = format!("the client had everything, and nothing more came from it for {limit}");
             return Err(CloseReason::new(Step::Relay, Side::Backend, cause).because(detail));
         }

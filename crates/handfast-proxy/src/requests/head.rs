@@ -3,6 +3,7 @@
 pub(crate) mod content;
 pub(crate) mod copy;
 pub(crate) mod fault;
+pub(crate) mod field_name;
 pub(crate) mod h2_link;
 pub(crate) mod h2_stream;
 pub(crate) mod refusal;

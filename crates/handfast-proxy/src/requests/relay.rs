@@ -29,8 +29,8 @@ use crate::requests::decide::request::{Request, authenticates_connections};
 use crate::requests::head::content::{Io, Sink, Source};
 use crate::requests::head::copy::Tee;
 use crate::requests::head::fault::{Fault, MAX_INTERIM_RESPONSES};
+use crate::requests::head::field_name::is_same_field;
 use crate::requests::head::trailers::Filtered;
-use crate::requests::relay::auth_server::is_same_field;
 use crate::requests::relay::send_answer::wait;
 use crate::requests::relay::upstream::{Upstream, policy};
 use crate::worker::request_routes::SLOW_WINDOW;
@@ -429,7 +429,7 @@ impl<'a, S: Socket + std::fmt::Debug + 'static> Exchange<'a, S> {
         let is_stream = self.request.is_grpc || self.is_stream_tunnel;
         let is_slow = moved - self.window.1 < self.connection.http.bytes_in_window() && !is_stream;
         let slow = if is_slow { self.window.0 + SLOW_WINDOW } else { Moment::NEVER };
-        let idle = self.connection.service.limits.idle;
+        let idle = self.connection.service.model.limits.idle;
         let content =
             self.progress.deadline(if self.is_stream_tunnel { idle } else { request.limits().content });
         let (deadline, side, cause, status) = if client.is_full() {

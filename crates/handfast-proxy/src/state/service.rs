@@ -8,7 +8,7 @@ use handfast_net::dial;
 use handfast_pki::certificate::Certificate;
 use handfast_pki::finding::Reason;
 use handfast_pki::load::{self, Before, FileProblem, FileStamp, KeepResult, ProblemKind, Source};
-use handfast_pki::source::{CertificateSource, Files};
+use handfast_pki::source::CertificateSource;
 use handfast_pki::{Finding, Severity};
 use handfast_process::trusted_path::folder_of;
 use handfast_tls::client::{self, ClientSettings, Identity, Revocation, Trust, Verification};
@@ -20,7 +20,7 @@ use handfast_tls::ticket::KeySet;
 
 use super::build::BuildContext;
 use super::carried::RingId;
-use super::{Authorities, RouteState, ServiceState, State, report, seconds};
+use super::{Authorities, RouteState, ServiceState, State, identity_source, report, seconds};
 use crate::admission::Admission;
 use crate::admission::gate::{Gate, Gates};
 use crate::admission::permits::{AddressLimit, Pool};
@@ -96,7 +96,7 @@ impl<'b, 'a, 'p> ServiceBuilder<'b, 'a, 'p> {
             slots: before.map(|before| Arc::clone(&before.slots)).unwrap_or_default(),
             standings: before
                 .map_or_else(|| Standings::new(&model.name), |before| Arc::clone(&before.standings)),
-            model: model.clone(),
+            model: Arc::new(model.clone()),
             routes,
             ring,
             store,
@@ -582,12 +582,6 @@ impl<'b> ServiceBuilder<'b, '_, '_> {
         *findings = others;
         self.leave_out(errors, still);
     }
-}
-
-/// The files of the certificate that is shown to backends. Clients staple nothing.
-pub(super) fn identity_source(model: &BackendTls) -> Option<Files> {
-    let (certificate, key) = model.identity.clone()?;
-    Some(Files { certificate, key, ocsp: None })
 }
 
 /// The count of connections goes on over a reload that leaves the limit as it was; with another limit it begins again,

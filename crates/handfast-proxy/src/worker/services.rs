@@ -31,10 +31,7 @@ use crate::backends::tunnel::{DialAddress, ProxyHop, dial_addresses};
 use crate::state::{RingId, RouteState, ServiceState, State};
 use crate::worker::request_routes::ThreadHttp;
 use handfast_config::RouteTable;
-use handfast_config::model::{
-    self, Address, Backend, Clients, ConnectThrough, Limits, MissingCloseNotify, PlainHttp, RouteTls,
-    SentCertificate, SentHeader, Source, each_once,
-};
+use handfast_config::model::{self, Address, Backend, Clients, ConnectThrough, RouteTls, Service, each_once};
 use handfast_observe::cause::Cause;
 use handfast_observe::metrics::{ServiceMetrics, ThreadMetrics};
 use handfast_observe::reason::{CloseReason, Side, Step};
@@ -75,11 +72,11 @@ impl Prelude {
 #[derive(Debug)]
 pub(crate) struct ThreadService {
     pub(crate) index: usize,
+    /// Its settings, which all threads share.
+    pub(crate) model: Arc<Service>,
     pub(crate) name: Rc<str>,
     pub(crate) generation: u64,
     pub(crate) table: RouteTable,
-    pub(crate) limits: Limits,
-    pub(crate) missing_close_notify: MissingCloseNotify,
     pub(crate) prelude: Prelude,
     pub(crate) metrics: Arc<ServiceMetrics>,
     /// Of this service, where it has a limit.
@@ -87,16 +84,10 @@ pub(crate) struct ThreadService {
     pub(crate) address_limit: Option<Arc<AddressLimit>>,
     pub(crate) admission: Option<Arc<Admission>>,
     pub(crate) proxy_senders: Option<TrustedSenders>,
-    /// The PROXY header that backends get, and what it has of the client's certificate.
-    pub(crate) proxy_out: Option<(SentHeader, SentCertificate)>,
-    /// Of clients that match no rule.
-    pub(crate) clients: Clients,
-    pub(crate) plain_http: PlainHttp,
     /// `None`: its clients' bytes are relayed.
     pub(crate) http: Option<Rc<ThreadHttp>>,
     pub(crate) slots: Arc<Slots>,
     ring: Option<RingId>,
-    source: Source,
     pub(crate) through: Option<Arc<ProxyHop>>,
     /// Counts its connections to backends, so that each source address has its turn.
     turn: Cell<usize>,
@@ -222,20 +213,16 @@ impl ThreadService {
         let model = &service.model;
         Ok(Self {
             index,
+            model: Arc::clone(model),
             name: model.name.as_str().into(),
             generation,
             table: RouteTable::new(&model.rules),
-            limits: model.limits.clone(),
-            missing_close_notify: model.missing_close_notify,
             prelude: Prelude::new(model.starttls.as_ref()),
             metrics: metrics.service(&model.name),
             share: service.pool.as_ref().map(Share::new),
             address_limit: service.address_limit.clone(),
             admission: service.admission.clone(),
             proxy_senders: TrustedSenders::new(&model.proxy_protocol.accept_from),
-            proxy_out: model.proxy_protocol.send.zip(Some(model.proxy_protocol.client_certificate)),
-            clients: model.clients,
-            plain_http: model.plain_http,
             slots: Arc::clone(&service.slots),
             http: ThreadHttp::new(
                 model,
@@ -245,7 +232,6 @@ impl ThreadService {
                 service.threads,
             ),
             ring: service.ring.as_ref().map(|ring| ring.0),
-            source: model.source.clone(),
             through: service.through.clone(),
             turn: Cell::new(thread),
             standings: Arc::clone(&service.standings),
@@ -283,7 +269,7 @@ impl ThreadService {
 
     /// Returns the source address of the next connection to a backend, for this client.
     pub(crate) fn source(&self, client: Option<SocketAddr>) -> SourceAddress<'_> {
-        self.source.next(client.map(|client| client.ip()), &self.turn)
+        self.model.source.next(client.map(|client| client.ip()), &self.turn)
     }
 
     /// The protocol in which clients ask for TLS.

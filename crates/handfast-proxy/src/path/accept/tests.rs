@@ -42,7 +42,7 @@ impl Door {
         let metrics = registry.thread("worker-0");
         let state = state_of(&folder, &metrics, "web", "127.0.0.1:1", more);
         let any = Address::Ip((Ipv4Addr::LOCALHOST, 0).into());
-        let timeouts = state.services[0].limits.socket_timeouts();
+        let timeouts = state.services[0].model.limits.socket_timeouts();
         let (address, mut sockets) =
             listen(&any, 0, 1, timeouts, Sharing::Alone).expect("loopback has a free port");
         let Address::Ip(bound) = address else { panic!("it is TCP") };

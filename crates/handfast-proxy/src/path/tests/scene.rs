@@ -276,7 +276,7 @@ impl Scene {
         Connection {
             account: Account::open(&self.thread, &service, client, (permit, None)),
             accepted: now,
-            deadline: now.deadline(service.limits.handshake),
+            deadline: now.deadline(service.model.limits.handshake),
             progress: now,
             client: Some(Leg::plain(LegSide::Client, socket)),
             backend: None,
@@ -327,7 +327,7 @@ impl Scene {
         }
         self.seen.borrow_mut().insert(*reason);
         let state = self.thread.state();
-        let limits = &state.services[0].limits;
+        let limits = &state.services[0].model.limits;
         let outcome = Outcome {
             client,
             backend,

@@ -134,7 +134,7 @@ impl HttpConnection {
     /// Returns true if no further request is served on its connection: the program stops, the service is gone, or the connection is too
     /// old.
     pub(crate) fn closes(&self, now: Moment) -> bool {
-        let age = self.accepted.deadline(self.service.limits.lifetime);
+        let age = self.accepted.deadline(self.service.model.limits.lifetime);
         self.thread.phase() != WorkerPhase::Serving || !self.thread.has_service(&self.service) || now >= age
     }
 

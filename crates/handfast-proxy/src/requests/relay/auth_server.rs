@@ -23,6 +23,7 @@ use crate::requests::decide::own_response::OwnResponse;
 use crate::requests::decide::request::Request;
 use crate::requests::head::content::{Io, Output, Sink, Source};
 use crate::requests::head::fault::Fault;
+use crate::requests::head::field_name::is_same_field;
 use crate::requests::head::refusal::Refusal;
 use crate::requests::relay::own_request;
 use crate::worker::request_routes::ThreadServers;
@@ -49,12 +50,6 @@ const DROPPED: [&str; 11] = [
 pub(crate) struct Server<'s> {
     pub(crate) model: &'s ForwardAuth,
     pub(crate) servers: &'s ThreadServers,
-}
-
-/// Returns true if two field names are the same to programs that read an underscore as `-` (CGI, WSGI).
-pub(crate) fn is_same_field(one: &[u8], other: &[u8]) -> bool {
-    let plain = |byte: &u8| if *byte == b'_' { b'-' } else { byte.to_ascii_lowercase() };
-    one.len() == other.len() && one.iter().map(plain).eq(other.iter().map(plain))
 }
 
 impl Server<'_> {

@@ -25,7 +25,7 @@ pub(crate) async fn forward<R: Runtime>(
     request: &mut Request,
     chosen: Chosen,
 ) -> Ended<R::Socket> {
-    let deadline = R::turn().deadline(connection.service.limits.handshake);
+    let deadline = R::turn().deadline(connection.service.model.limits.handshake);
     let mut search = Search { connection, chosen, deadline, tried: Vec::new(), may_reuse: true };
     let mut retries = request.limits().retries;
     loop {
@@ -81,6 +81,6 @@ pub(crate) async fn forward<R: Runtime>(
 fn try_again(connection: &HttpConnection, fault: &Fault) -> Duration {
     match fault.reason.cause {
         Cause::QueueFull | Cause::QueueTimeout => Duration::ZERO,
-        _ => connection.service.limits.backend_retry,
+        _ => connection.service.model.limits.backend_retry,
     }
 }

@@ -17,7 +17,7 @@ pub(crate) async fn send<R: Runtime>(
     request: &mut Request,
     client: &mut impl Client,
 ) -> Result<(), Fault> {
-    let deadline = R::turn().deadline(connection.service.limits.handshake);
+    let deadline = R::turn().deadline(connection.service.model.limits.handshake);
     let chosen = request.route.chosen(connection.chosen);
     let mut search = Search { connection, chosen, deadline, tried: Vec::new(), may_reuse: true };
     let mut retries = request.limits().retries;

@@ -243,7 +243,7 @@ impl Search<'_> {
     ) -> Result<Upstream<R::Socket>, AttemptError> {
         request.record.is_reused = Some(false);
         let begun = R::now();
-        let limit = self.connection.service.limits.connect;
+        let limit = self.connection.service.model.limits.connect;
         let time = AttemptTime { begun, deadline: self.deadline.min(begun.deadline(limit)) };
         let connected = match self.dial::<R>(&identity, request, time, client).await {
             Ok(connected) => connected,
@@ -363,7 +363,7 @@ impl Search<'_> {
         } else {
             connected.leg.no_delay();
         }
-        connected.leg.socket().set_timeouts(service.limits.socket_timeouts());
+        connected.leg.socket().set_timeouts(service.model.limits.socket_timeouts());
         Ok(connected)
     }
 
@@ -408,7 +408,7 @@ impl Search<'_> {
 
 /// Failures in a row that a backend may have.
 pub(crate) fn policy(connection: &HttpConnection) -> FailurePolicy {
-    let limits = &connection.service.limits;
+    let limits = &connection.service.model.limits;
     FailurePolicy { failures: limits.backend_failures, pause: limits.backend_retry }
 }
 

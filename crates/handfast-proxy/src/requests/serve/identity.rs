@@ -20,6 +20,7 @@ use crate::admission::gate::{Basic, Gate};
 use crate::requests::client::Client;
 use crate::requests::decide::connection::HttpConnection;
 use crate::requests::decide::request::{Action, Request};
+use crate::requests::head::field_name::is_same_field;
 use crate::requests::head::refusal::{Refusal, retry_after};
 use crate::requests::head::sender::Identified;
 use crate::requests::relay::auth_server;
@@ -65,7 +66,7 @@ fn forwarded(gate: &Gate, head: &RequestHead<'_>) -> Vec<Field> {
     let copied = gate.forward.as_ref().map_or(&[][..], |forward| &forward.copy);
     let is_dropped = |name: &[u8]| {
         drops_password && name.eq_ignore_ascii_case(b"authorization")
-            || copied.iter().any(|copied| auth_server::is_same_field(name, copied.as_bytes()))
+            || copied.iter().any(|copied| is_same_field(name, copied.as_bytes()))
     };
     head.fields.iter().filter(|field| !is_dropped(field.name(head.text))).copied().collect()
 }
@@ -108,7 +109,7 @@ async fn password<R: Runtime>(
     }
     let given = basic.verifier.give(&basic.users, (&name, &password), digest, R::waker());
     let Some(pending) = given else { return Err(busy("the queue of passwords is full")) };
-    let deadline = R::turn().deadline(connection.service.limits.handshake);
+    let deadline = R::turn().deadline(connection.service.model.limits.handshake);
     loop {
         match pending.outcome() {
             Some(true) => break,

@@ -186,7 +186,7 @@ fn accept(thread: &Rc<WorkerContext>, socket: Memory) -> Connection<InMemory> {
     Connection {
         account: Account::open(thread, &service, None, (permit, None)),
         accepted: now,
-        deadline: now.deadline(service.limits.handshake),
+        deadline: now.deadline(service.model.limits.handshake),
         progress: now,
         client: Some(Leg::plain(LegSide::Client, socket)),
         backend: None,
