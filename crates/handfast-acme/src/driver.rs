@@ -294,7 +294,7 @@ impl<'w, W: World> Driver<'w, W> {
                     "acme: {name}: no certificate from {directory}: {error}; failed {} times, next try in {pause}",
                     record.failures
                 );
-                for record in crate::running::dns_records(&self.settings) {
+                for record in crate::dns_records::dns_records(&self.settings) {
                     tracing::info!("acme: the record for dns-persist-01: {record}");
                 }
                 return false;

@@ -26,9 +26,9 @@ use rustix::fs::{AtFlags, Dir, Mode, OFlags, fsync, openat, unlinkat};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use crate::file_name::directory_stem;
 use crate::jws::{AccountKey, AccountSigner, Jws, JwsError};
 use crate::name::Name;
-use crate::store::directory_stem;
 
 /// Keys of one name: the present one, that of an order, and those of orders that a kill cut short.
 const MAX_KEYS_PER_NAME: usize = 8;

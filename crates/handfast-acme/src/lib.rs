@@ -22,9 +22,11 @@ pub mod store;
 
 mod answers;
 mod authority;
+mod dns_records;
 mod driver;
 mod error;
 mod import;
+mod file_name;
 mod issuer;
 mod jws;
 mod keeper;
@@ -39,12 +41,13 @@ mod transport;
 mod testing;
 
 pub use answers::Answers;
+pub use dns_records::dns_records;
 pub use error::{Error, UnusableError};
 pub use import::{Found, FoundAccount, find, find_accounts, keep, put, put_chain};
 pub use keeper::{Keeper, KeeperError};
 pub use keys::KeysApart;
 pub use name::Name;
 pub use real::{Host, RecordError};
-pub use running::{Running, dns_records, stored};
+pub use running::{Running, stored};
 pub use status::{NameStatus, OrderEnd, Request, RequestError};
 pub use store::Store;

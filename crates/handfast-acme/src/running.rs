@@ -16,7 +16,7 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep};
 
 use crate::driver::Driver;
-use crate::model::{ChallengeKind, Settings};
+use crate::model::Settings;
 use crate::real::{Host, Real, unix_now};
 use crate::record::Record;
 use crate::schedule::{Facts, MAX_BACKOFF_SECONDS, backoff, due};
@@ -25,8 +25,6 @@ use crate::store::Store;
 
 /// Requests of operators that may wait.
 const REQUESTS: usize = 16;
-/// Bytes of an account's URL, which an issuer chooses, in a record.
-const MAX_URL_BYTES: usize = 500;
 /// Time that running requests to issuers may take at the end; they have separate deadlines.
 const ENDING: Duration = Duration::from_millis(100);
 
@@ -81,37 +79,6 @@ fn run(world: &Real<impl Host>, mut requests: Receiver<Request>, stopped: onesho
         }
     });
     runtime.shutdown_timeout(ENDING);
-}
-
-/// The records in DNS that prove the names by `dns-persist-01`, a line for each; accounts that were not made yet have none.
-pub fn dns_records(settings: &Settings) -> Vec<String> {
-    let store = Store::of(settings, None);
-    let kind = ChallengeKind::DnsPersist01;
-    if !settings.challenges.contains(&kind) {
-        return Vec::new();
-    }
-    let mut records = Vec::new();
-    for issuer in &settings.issuers {
-        let account = store.account::<serde_json::Value>(&issuer.directory).ok().flatten();
-        let url = account.as_ref().and_then(|account| {
-            account.get("url").or_else(|| account.get("account")?.get("id")).and_then(|url| url.as_str())
-        });
-        let url =
-            url.filter(|url| url.len() <= MAX_URL_BYTES && url.bytes().all(|byte| byte.is_ascii_graphic()));
-        let (Some(url), Some(issuer_name)) = (url, &issuer.dns_name) else { continue };
-        for name in settings.names.iter().filter(|name| kind.fits(name)) {
-            let text = name.to_string();
-            let (host, policy) = match text.strip_prefix("*.") {
-                Some(below) => (below, "; policy=wildcard"),
-                None => (&*text, ""),
-            };
-            records.push(format!(
-                "_validation-persist.{host}. IN TXT \"{issuer_name}; accounturi={url}{policy}\""
-            ));
-        }
-    }
-    records.dedup();
-    records
 }
 
 /// Orders until no sender of requests is left. A panic outside of a try, which would record it, costs a pause that becomes longer while

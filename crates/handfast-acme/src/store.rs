@@ -33,6 +33,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, UnusableError};
+use crate::file_name::directory_stem;
 use crate::keys::KeysApart;
 use crate::model::Settings;
 use crate::name::Name;
@@ -350,18 +351,6 @@ fn fits(certificate: &Certificate, name: &Name, now: i64) -> Result<Stored, Unus
     let life = Life { not_before: certificate.not_before(), not_after: certificate.not_after() };
     let key_id = certificate.key_id().map(|id| id.file_part());
     Ok(Stored { life, leaf: certificate.chain()[0].to_vec(), key_id })
-}
-
-/// The URL of a directory as the name of a file.
-pub(crate) fn directory_stem(directory: &str) -> String {
-    let mut name = String::new();
-    for byte in directory.bytes() {
-        match byte {
-            b'a'..=b'z' | b'0'..=b'9' | b'.' | b'-' => name.push(byte.into()),
-            _ => name.push_str(&format!("_{byte:02x}")),
-        }
-    }
-    name
 }
 
 fn create(path: &Path) -> io::Result<File> {

@@ -6,7 +6,6 @@
 //! `count.rs` explains how round trips are counted.
 
 use std::sync::mpsc::{Receiver, sync_channel};
-use std::time::Duration;
 
 use handfast_net::clock::Moment;
 use handfast_tls::client::{Client, ClientSettings, Verification};
@@ -25,11 +24,13 @@ mod origin;
 mod page;
 pub mod report;
 mod servers;
+mod settings;
 
 use client::{MeasurementError, Times};
 use count::Packets;
 use report::{PageRow, Report, Row, ServerReport};
 use servers::{Running, Variant};
+pub use settings::HandshakeSettings;
 
 /// Segments that a connection has in flight at its start where the initial window is enlarged.
 const WIDE: u32 = 30;
@@ -40,17 +41,6 @@ const CONGESTION_CONTROL: &str = "net.ipv4.tcp_congestion_control";
 const UNPACED: [&str; 2] = ["cubic", "reno"];
 /// Packets of one transaction that may wait to be counted.
 const SIGHTINGS: usize = 65_536;
-
-/// The request.
-#[derive(Clone, Debug)]
-pub struct HandshakeSettings {
-    /// There and back.
-    pub rtt: Duration,
-    /// Number of times that each handshake is made; the one in the middle is shown.
-    pub runs: usize,
-    /// Names of the servers; empty: all that are installed.
-    pub servers: Vec<String>,
-}
 
 /// Names that [`HandshakeSettings::servers`] may have.
 pub fn known_servers() -> impl Iterator<Item = &'static str> {
@@ -276,9 +266,4 @@ impl Measuring<'_> {
     fn forget(&self) {
         while self.seen.try_recv().is_ok() {}
     }
-}
-
-/// Milliseconds from one moment to another.
-fn ms(from: Moment, to: Moment) -> f64 {
-    (to.since(from).as_secs_f64() * 1e6).round() / 1e3
 }

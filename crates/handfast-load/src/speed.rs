@@ -16,6 +16,7 @@ mod openssl;
 pub mod operations;
 mod predict;
 mod relay;
+mod subject;
 mod timing;
 
 use std::path::PathBuf;
@@ -26,13 +27,12 @@ use handfast_report::speed::{AllCores, Handshake, Missing, Operation, SCHEMA, Sp
 use handfast_text::calendar::Utc;
 
 use crate::machine::{self, MachineCpu};
-use operations::handshake::{Kind, Pair};
-use operations::{Act, Cipher, Group, Keys, Signature};
 use handfast_report::ToolError;
+use operations::handshake::Pair;
+use operations::{Act, Cipher, Group, Keys, Signature};
+use subject::{File, SIZES, kind};
 use timing::{REPETITIONS, Subject, Timed, Watch};
 
-/// Bytes of a full record, and of a small one.
-const SIZES: [usize; 2] = [16_384, 1_024];
 /// Below this share of a CPU for the measuring thread, a note reports the disturbance.
 const UNDISTURBED: f64 = 0.95;
 /// CPUs that other programs may use without a note.
@@ -101,9 +101,6 @@ pub fn run(
     }
     Ok(run.report)
 }
-
-/// A certificate's file and what its key signs with.
-type File = (String, Signature);
 
 /// Reads all of them before anything is measured.
 fn certificates(paths: &[PathBuf]) -> Result<Vec<File>, ToolError> {
@@ -346,16 +343,6 @@ fn notes(share: f64, busy: f64, stolen: f64) -> Vec<String> {
         ));
     }
     notes
-}
-
-/// A kind of connection in memory; without a signature a resumed one, under the certificate that does not matter then.
-fn kind(signature: Option<Signature>, group: Group, exchange: usize) -> Kind {
-    Kind {
-        signature: signature.unwrap_or(Signature::EcdsaP256),
-        group,
-        resumed: signature.is_none(),
-        exchange,
-    }
 }
 
 const fn verb(what: What) -> &'static str {

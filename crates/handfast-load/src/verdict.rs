@@ -30,6 +30,7 @@ mod view;
 
 pub(crate) use stall::stalled;
 pub(crate) use view::{Busy, Lost, View, addresses};
+use view::{Finding, example};
 
 /// Share of failed transactions from which latencies mean nothing.
 const ERRORS: f64 = 0.01;
@@ -62,13 +63,6 @@ const TELLING: [(&str, &str); 9] = [
     ("TCPAbortOnMemory", "connections were ended for lack of TCP memory"),
     ("TCPMemoryPressures", "times TCP memory became short"),
 ];
-
-/// The finding of one question.
-#[derive(Debug)]
-struct Finding {
-    word: VerdictWord,
-    evidence: Vec<String>,
-}
 
 /// Judges a run. `ports`: the arithmetic of its source ports.
 pub fn judge(outcome: &Outcome, ports: Option<&Ports>) -> Verdict {
@@ -159,10 +153,6 @@ fn exhausted(view: &View<'_>) -> Option<Finding> {
         example(greatest)
     );
     Some(Finding { word: VerdictWord::GeneratorLimited, evidence: vec![what] })
-}
-
-fn example(failures: &Failures) -> String {
-    failures.examples.first().map_or_else(String::new, |example| format!(", for instance: {example}"))
 }
 
 fn errors(view: &View<'_>) -> Option<Finding> {

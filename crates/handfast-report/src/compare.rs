@@ -10,6 +10,7 @@
 
 mod differences;
 mod figures;
+mod sides;
 mod text;
 #[cfg(test)]
 mod tests;
@@ -18,42 +19,16 @@ use serde_json::json;
 
 use crate::model::{Report, VerdictWord};
 use figures::{Figure, figures};
+pub use sides::{CONFIDENCE, Sides};
 
 /// Fewest runs of each side from which a difference is claimed.
 pub const MIN_RUNS: usize = 3;
-/// Least share of comparisons of a server with itself that find no difference.
-pub const CONFIDENCE: f64 = 0.95;
-/// Smallest difference that is reported: ten times the resolution of histograms.
-const MIN_DIFFERENCE: f64 = 0.01;
 /// Most runs of one side in a row that still count as "in turn".
 const IN_A_ROW: usize = 2;
 /// Most unfit runs that the answer names.
 const MAX_NAMED_RUNS: usize = 3;
 /// Name and version of the JSON format.
 pub const SCHEMA: &str = "handfast-compare/2";
-
-/// Both sides.
-#[derive(Clone, Copy, Debug)]
-pub struct Sides<'r> {
-    /// The runs of A.
-    pub a: &'r [Report],
-    /// The runs of B.
-    pub b: &'r [Report],
-    /// The names of both sides.
-    pub names: (&'r str, &'r str),
-    /// True if their targets may differ: two servers are compared.
-    pub across_targets: bool,
-}
-
-impl<'r> Sides<'r> {
-    fn each(&self) -> [(&'static str, &'r [Report]); 2] {
-        [("A", self.a), ("B", self.b)]
-    }
-
-    fn runs(&self) -> impl Iterator<Item = &'r Report> {
-        self.a.iter().chain(self.b)
-    }
-}
 
 /// The result of a comparison.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -10,7 +10,6 @@ use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::limits::{Bound, Direction, LimitError};
-use crate::model::{Report, SearchStep, VerdictWord};
 use crate::plan::{Arrivals, Model, Plan};
 
 /// The options of a run.
@@ -72,21 +71,6 @@ impl SearchSpec {
         let arrivals = plan.model.arrivals().unwrap_or(Arrivals::Poisson);
         let seed = plan.seed.wrapping_add(u64::from(number));
         Plan { model: Model::open(rate, arrivals), seed, ..plan.clone() }
-    }
-
-    /// Judges a step: its report must hold the bound, and the target must have accepted the whole offered rate.
-    pub fn step(&self, offered_rate: f64, report: &Report) -> SearchStep {
-        let limit = self.bound.judge(report);
-        let verdict = report.verdict.word;
-        // An allowed share of errors does not fail the step.
-        let allowed = self.bound.is_errors() && verdict == VerdictWord::Errors;
-        SearchStep {
-            offered_rate,
-            rate: report.totals.rate,
-            found: limit.found,
-            held: limit.held && (verdict == VerdictWord::Valid || allowed),
-            verdict,
-        }
     }
 }
 
@@ -205,7 +189,7 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
-    use crate::model::Manifest;
+    use crate::model::{Manifest, Report, VerdictWord};
     use crate::plan::Work;
 
     fn job() -> Job {

@@ -32,6 +32,7 @@ pub mod hlog;
 pub mod html;
 pub mod job;
 pub mod json;
+mod judge;
 pub mod limits;
 pub mod live;
 pub mod model;

@@ -6,11 +6,9 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::{Limit, Report, Series as Row};
 use handfast_text::bound::{self, BoundError, Names, Statistic, Unit, Value};
 
 use crate::series::Series;
-use crate::units;
 
 /// Side of its limit on which a figure must stay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,10 +23,10 @@ pub enum Direction {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Written", into = "Written")]
 pub struct Bound {
-    written: String,
-    direction: Direction,
-    figure: Figure,
-    limit: f64,
+    pub(crate) written: String,
+    pub(crate) direction: Direction,
+    pub(crate) figure: Figure,
+    pub(crate) limit: f64,
 }
 
 /// The form of a limit in a job: `{"max": "handshake.p99=50ms"}`.
@@ -61,7 +59,7 @@ impl TryFrom<Written> for Bound {
 
 /// Figure that is bounded.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Figure {
+pub(crate) enum Figure {
     /// A latency in nanoseconds.
     Latency(Series, Statistic),
     /// Transactions that failed.
@@ -136,17 +134,6 @@ impl Bound {
     pub const fn is_latency(&self) -> bool {
         matches!(self.figure, Figure::Latency(..))
     }
-
-    /// Judges the report by the limit. A latency without samples has not held, since it is unknown.
-    pub fn judge(&self, report: &Report) -> Limit {
-        let found = self.figure.in_report(report);
-        let held = found.is_some_and(|found| match self.direction {
-            Direction::Max => found <= self.limit,
-            Direction::Min => found >= self.limit,
-        });
-        let found = found.map_or_else(|| "no sample".to_owned(), |found| self.figure.words(found));
-        Limit { wanted: self.written.clone(), found, held }
-    }
 }
 
 /// A limit that cannot be read, or not be used where it was written.
@@ -172,50 +159,12 @@ impl fmt::Display for LimitError {
 
 impl std::error::Error for LimitError {}
 
-/// A statistic of a row.
-fn statistic_of(statistic: Statistic, row: &Row) -> f64 {
-    match statistic {
-        Statistic::Min => row.min_ns as f64,
-        Statistic::Mean => row.mean_ns,
-        Statistic::Max => row.max_ns as f64,
-        Statistic::Quantile(quantile) => row.histogram.quantile_nanos(quantile) as f64,
-    }
-}
-
-impl Figure {
-    fn in_report(self, report: &Report) -> Option<f64> {
-        let totals = &report.totals;
-        match self {
-            Self::Latency(series, statistic) => {
-                let row = report.series.iter().find(|row| row.name == series.name() && row.count > 0)?;
-                Some(statistic_of(statistic, row))
-            }
-            Self::Errors => Some(totals.failed as f64),
-            Self::ErrorShare => {
-                let all = totals.transactions + totals.failed;
-                (all > 0).then(|| totals.failed as f64 / all as f64)
-            }
-            Self::Rate => Some(totals.rate),
-            Self::ExchangeRate => Some(totals.exchange_rate),
-        }
-    }
-
-    fn words(self, found: f64) -> String {
-        match self {
-            Self::Latency(..) => units::duration(found),
-            Self::Errors => units::count(found as u64),
-            Self::ErrorShare => units::share(found),
-            Self::Rate | Self::ExchangeRate => units::rate(found),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use handfast_stats::Histogram;
 
     use super::*;
-    use crate::model::Totals;
+    use crate::model::{Report, Series as Row, Totals};
 
     fn report() -> Report {
         let mut histogram = Histogram::new();

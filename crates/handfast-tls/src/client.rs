@@ -17,7 +17,7 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use crate::buffer::Buffer;
 use crate::error_words::failure;
 use crate::policy::{self, Policy, PolicyProblem};
-use crate::session::{Agreed, Failure, FailureKind, Received, Session};
+use crate::session::{Agreed, Failure, Received, Session};
 use crate::side_channels;
 use crate::unbuffered::{Connection, Core, Watch, encode, encrypted_size};
 use handfast_pki::certificate::Certificate;
@@ -25,7 +25,8 @@ use handfast_pki::pem;
 use handfast_pki::presented::Peer;
 pub use key_lines::KeyLines;
 use tickets::{Pool, Store};
-pub use trust::{LoadedTrust, Revocation, Trust, load as load_trust, system as system_trust};
+use trust::wrong;
+pub use trust::{LoadedTrust, Revocation, Trust, Verification, load as load_trust, system as system_trust};
 use verifier::Verifier;
 
 mod key_lines;
@@ -93,20 +94,6 @@ impl fmt::Debug for ClientSettings {
             .field("server_name", &self.server_name)
             .finish_non_exhaustive()
     }
-}
-
-/// Verification of a server's certificate.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Verification {
-    /// No verification, not even of its signature: for measuring servers, and never for anything secret.
-    Off,
-    /// Against the CAs that this machine trusts, which are read from where it keeps them (or `SSL_CERT_FILE` names).
-    #[default]
-    System,
-    /// Against these CAs, in PEM.
-    Roots(Vec<u8>),
-    /// The trusted certificates, read once for all clients.
-    Trust(Trust),
 }
 
 /// Makes sessions with one server. Each thread has a separate one; those that [`Client::for_another_thread`] made share the tickets.
@@ -232,11 +219,6 @@ impl Client {
     pub fn staple_bytes(&self) -> usize {
         self.verifier.staple()
     }
-}
-
-/// The requested settings are not possible.
-fn wrong(detail: impl Into<Box<str>>) -> Failure {
-    Failure::new(FailureKind::Ourselves, detail)
 }
 
 /// Versions, suites and groups. A suite or group is of one version as often as not, so that of several versions those

@@ -12,8 +12,8 @@ use handfast_text::calendar::Utc;
 use handfast_text::units::long;
 
 use crate::running;
+use crate::talk::color;
 use crate::talk::{self, print};
-use crate::verbs::color;
 use crate::words::acme::{AcmeWords, ImportWords, ListWords, NameWords};
 
 pub(crate) fn acme(words: &AcmeWords) -> ExitCode {

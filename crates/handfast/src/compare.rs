@@ -14,7 +14,7 @@ use crate::load::outputs::Output;
 use crate::load::refused;
 use crate::talk;
 use crate::talk::print;
-use crate::verbs::style;
+use crate::talk::style;
 use crate::words::compare::CompareWords;
 
 /// Largest report that is read: a day of seconds with a histogram each stays below this.

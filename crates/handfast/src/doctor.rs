@@ -20,7 +20,7 @@ use crate::load::outputs::Output;
 use crate::load::refused;
 use crate::talk;
 use crate::talk::print;
-use crate::verbs::{color, should_use_color};
+use crate::talk::{color, should_use_color};
 use crate::words::doctor::{DoctorWords, KeysWords, OutputWords, Topic};
 
 /// Columns without a terminal.

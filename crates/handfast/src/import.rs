@@ -74,7 +74,7 @@ fn is_served(imported: &Imported, file: PathBuf) -> bool {
     let config = imported.config.clone();
     let convert = move |_: &Path, _: ReadFile<'_>| Ok((config.clone(), String::new()));
     let source = ConfigSource::Converted(ConvertedConfig { file, convert: Arc::new(convert) });
-    let checked = handfast_proxy::check(&source, None, crate::verbs::color());
+    let checked = handfast_proxy::check(&source, None, crate::talk::color());
     if !checked.problems.is_empty() {
         talk::err(checked.problems.trim_end());
     }

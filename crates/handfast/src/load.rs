@@ -26,7 +26,7 @@ use tracing::Level;
 
 use crate::talk;
 use crate::talk::print;
-use crate::verbs::{color, style};
+use crate::talk::{color, style};
 use crate::words::load::{LoadWords, OutputWords};
 use broadcast::{Broadcast, Closing};
 use display::Display;
@@ -44,9 +44,11 @@ pub(crate) mod outputs;
 mod progress;
 mod run;
 pub(crate) mod signals;
+mod mistakes;
 mod requested_load;
 
-pub(crate) use requested_load::{Mistakes, bus, parse_load};
+pub(crate) use mistakes::Mistakes;
+pub(crate) use requested_load::{bus, parse_load};
 
 /// The target that is none.
 const DOCTOR: &str = "doctor";

@@ -25,7 +25,7 @@ use handfast_config::model::AccessLog;
 use handfast_text::units::{counted, plain};
 
 use crate::talk;
-use crate::verbs::should_use_color;
+use crate::talk::should_use_color;
 use crate::words::log::{LogWords, OnlyWords};
 use follow::Follow;
 use input::InputError;

@@ -15,6 +15,7 @@ mod load;
 mod log;
 mod probe;
 mod proxy_header;
+mod reference;
 mod running;
 mod screen;
 mod speed;

@@ -2,7 +2,7 @@
 //!
 //! In: [`ProbeWords`]. Out: reports on standard output, perhaps JSON and HTML in files, progress on standard error, an exit code.
 
-use std::io::{self, IsTerminal};
+use std::io;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use handfast_pki::throwaway::is_host;
 use handfast_probe::limit::Limit;
 use handfast_probe::page::Page;
 use handfast_probe::target::{FORMS, Family};
-use handfast_probe::text::{Style, line_head, to_line, to_summary, to_text};
+use handfast_probe::text::{line_head, to_line, to_summary, to_text};
 use handfast_probe::{ProbeError, ProbeSettings, Report, Target, curl, explain as topics, html, report, run};
 use handfast_report::ToolError;
 use handfast_report::both_ends::{BothEnds, Counted, account};
@@ -24,17 +24,16 @@ use crate::load::outputs::Output;
 use crate::load::refused;
 use crate::status::AdminAddress;
 use crate::talk::print;
-use crate::talk::{self, Voice, terminal_size};
-use crate::verbs::{color, should_use_color};
+use crate::talk::{self, Voice, color};
 use crate::words::probe::{ExplainWords, Form, ProbeTlsWords, ProbeWords};
 use capture::Capture;
+use output::{output, style};
 
 mod capture;
 mod captured;
+mod output;
 mod watch;
 
-/// Columns where there is no terminal.
-const USUAL: u16 = 80;
 /// Browsers' groups, best first: a hybrid of X25519 and ML-KEM, with X25519's share beside it.
 const GROUPS: [&str; 4] = ["X25519MLKEM768", "X25519", "secp256r1", "secp384r1"];
 /// Bounds of the pause of --watch, in seconds: short enough not to disturb a target, and at most a day; cron is for longer ones.
@@ -172,12 +171,6 @@ fn time(option: &str, text: &str) -> Result<Duration, ToolError> {
         Ok(time) => Ok(time),
         Err(error) => Err(wrong(error.what())),
     }
-}
-
-/// The output of an option, if given.
-fn output(option: &'static str, path: &Option<std::path::PathBuf>) -> Result<Option<Output>, ToolError> {
-    let made = path.as_deref().map(Output::prepare).transpose();
-    made.map_err(|error| ToolError::failed(error.of(option).to_string()))
 }
 
 /// Reads the targets in a file. An error has no text of it: it can be another file than was meant, such as one with a key.
@@ -343,15 +336,6 @@ fn code(reports: &[Report], failed: bool) -> u8 {
 
 fn report_failure(target: &Target, failure: &ProbeError, voice: &Voice) {
     voice.print_line(format!("handfast: probe {target}: {failure}"));
-}
-
-/// Returns true if JSON goes to standard output, so that text goes to standard error; and the text's style.
-fn style(words: &ProbeWords) -> (bool, Style) {
-    let on_output = words.output.json.as_deref().is_some_and(|path| path.as_os_str() == "-");
-    let terminal = if on_output { io::stderr().is_terminal() } else { io::stdout().is_terminal() };
-    let columns = terminal_size(std::io::stderr()).map_or(USUAL, |(columns, _)| columns);
-    let columns = std::env::var("COLUMNS").ok().and_then(|text| text.parse().ok()).unwrap_or(columns);
-    (on_output, Style { color: should_use_color(terminal), columns: usize::from(columns) })
 }
 
 fn show(report: &Report, words: &ProbeWords, lines: bool, further: bool) {

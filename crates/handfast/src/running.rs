@@ -13,8 +13,8 @@ use handfast_pki::files::read_text;
 
 use crate::status::{AdminAddress, Seen};
 use crate::talk;
+use crate::talk::color;
 use crate::talk::print;
-use crate::verbs::color;
 use crate::words::running::{CONFIGURATION, RunningWords};
 
 /// The admin address of a proxy that was not configured otherwise.

@@ -17,7 +17,7 @@ use crate::load::outputs::Output;
 use crate::load::refused;
 use crate::talk::print;
 use crate::talk::{self, Voice, terminal_size};
-use crate::verbs::{color, style};
+use crate::talk::{color, style};
 use crate::words::speed::{Other, SpeedWords};
 
 /// The interval of progress lines.

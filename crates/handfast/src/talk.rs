@@ -24,10 +24,12 @@ use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 mod limit;
 mod screen;
 mod stamp;
+mod style;
 
 use limit::{Limit, Omitted, Verdict};
 use screen::Screen;
 pub(crate) use stamp::Stamp;
+pub(crate) use style::{color, should_use_color, style};
 
 /// Lines that may wait for a slow reader.
 const QUEUE: usize = 1024;

@@ -3,6 +3,7 @@
 //! In: where the proxy's admin address is, or the metrics of the run. Out: pictures. It follows restarts and upgrades of the proxy: it goes on asking.
 
 mod cache_table;
+mod cells;
 mod model;
 mod picture;
 mod request_tables;
@@ -33,8 +34,8 @@ use crate::running::{self, USUAL_ADDRESS, is_there};
 use crate::screen::{Line, Look, Pieces, is_screen};
 use crate::status::{AdminAddress, Seen};
 use crate::talk::print;
+use crate::talk::should_use_color;
 use crate::talk::terminal_size;
-use crate::verbs::should_use_color;
 use crate::words::running::{CONFIGURATION, RunningWords};
 use crate::words::top::TopWords;
 use model::{KeyAction, Model};

@@ -1,7 +1,5 @@
 //! The commands of the program.
 
-use std::io::{self, IsTerminal};
-use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -10,14 +8,14 @@ use handfast_config::{self as config, ConfigSource, FlagInput};
 use handfast_pki::weak::{self, PackError, Packed};
 use handfast_process::service_manager::ServiceManager;
 use handfast_proxy::{Outcome, UpgradeFailure};
-use handfast_report::Style;
 use handfast_text::units::counted;
 use tracing::Level;
 
+use crate::reference::page;
 use crate::status::AdminAddress;
-use crate::talk::{self, print};
+use crate::talk::{self, color, print};
 use crate::words::package;
-use crate::words::reference::{CONFIGURATION, ReferenceWords, page};
+use crate::words::reference::{CONFIGURATION, ReferenceWords};
 use crate::words::weak_keys::WeakKeysWords;
 use crate::words::{
     CheckWords, Foreign, From, KeyProcessWords, ProxyWords, StartProgramsWords, UpgradeWords, Words,
@@ -216,20 +214,4 @@ fn print_suggestions(ca_file: &std::path::Path) {
          \n  curl http://127.0.0.1:7643/metrics\
          \n\nand http://127.0.0.1:7643/ in a browser. Ctrl-C drains and stops it.\n"
     ));
-}
-
-/// Returns true if messages on standard error have colors.
-pub(crate) fn color() -> bool {
-    should_use_color(io::stderr().is_terminal())
-}
-
-/// The style of a report on this stream.
-pub(crate) fn style(stream: impl IsTerminal + AsFd) -> Style {
-    let color = should_use_color(stream.is_terminal());
-    Style { color, columns: talk::terminal_size(stream).map(|(columns, _)| columns.into()) }
-}
-
-/// Color only on a terminal, and without NO_COLOR (no-color.org).
-pub(crate) fn should_use_color(terminal: bool) -> bool {
-    terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }

@@ -11,8 +11,8 @@ use tracing::Level;
 use crate::load::signals::Signals;
 use crate::load::{bus, refused};
 use crate::talk;
+use crate::talk::color;
 use crate::talk::print;
-use crate::verbs::color;
 use crate::words::worker::{WorkerVerb, WorkerWords};
 
 /// Runs `handfast worker`.

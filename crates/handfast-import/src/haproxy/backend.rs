@@ -1,9 +1,9 @@
 //! `backend`: servers, TLS towards them, checks, and what a service has once for all of its backends.
 
-use super::Import;
 use super::grammar::Line;
 use super::proxy::Proxy;
 use super::rows;
+use super::state::Import;
 use super::tls::in_base;
 use super::value::{bounded, time};
 use crate::address::Address;

@@ -1,8 +1,8 @@
 //! `check`, `option httpchk`, `http-check` and `tcp-check`: how backends are checked.
 
-use super::Import;
 use super::backend::{Backend, Server};
 use super::proxy::Proxy;
+use super::state::Import;
 use super::value::{bounded, time};
 use crate::draft::Draft;
 use crate::note::Fate;

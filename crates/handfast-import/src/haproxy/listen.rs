@@ -1,8 +1,8 @@
 //! `bind`: addresses, and what they have in common.
 
-use super::Import;
 use super::grammar::Line;
 use super::rows;
+use super::state::Import;
 use crate::address::Address;
 use crate::note::Fate;
 

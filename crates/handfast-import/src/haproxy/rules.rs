@@ -1,9 +1,9 @@
 //! `http-request`, `http-response`, `redirect`, `tcp-request` and `use_backend`, as what they do and when.
 
-use super::Import;
 use super::around::Around;
 use super::condition::{self, Phase};
 use super::grammar::{self, Line};
+use super::state::Import;
 use super::value::{Text, parts, template};
 use crate::cells::{Atom, Changes, Formula, is_of_connection, names_client};
 use crate::note::Fate;

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use super::Import;
 use super::around::Around;
 use super::backend::Backend;
 use super::grammar::Line;
 use super::listen::Bind;
 use super::proxy::Proxy;
 use super::rules::{Action, OfResponses};
+use super::state::Import;
 use super::value::{ServiceFacts, bounded, time};
 use super::walk::{Cell, End, Walk};
 use crate::address::listeners;

@@ -1,23 +1,11 @@
 //! `crt-store`, `ssl-f-use` and `acme`: certificates by name, and those that are ordered.
 
-use super::Import;
 use super::grammar::{Line, Section};
+use super::state::{Import, Load};
 use super::tls::in_base;
 use crate::draft::{self, Draft};
 use crate::note::Fate;
 use crate::toml::{self, Value, table};
-
-/// A certificate of `load` or `ssl-f-use`.
-#[derive(Clone, Debug)]
-pub(super) struct Load<'d> {
-    line: &'d Line,
-    /// Names by which `crt` finds it: `@store/alias`, or in the store without a name also the file's.
-    names: Vec<String>,
-    files: Vec<(&'static str, String)>,
-    /// The section that orders it.
-    issuer: Option<&'d str>,
-    domains: &'d str,
-}
 
 impl<'d> Import<'d> {
     /// The certificates of all `crt-store` sections.

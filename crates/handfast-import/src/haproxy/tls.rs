@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use super::Import;
 use super::grammar::{self, Line};
 use super::listen::Bind;
+use super::state::Import;
 use crate::draft::Draft;
 use crate::note::Fate;
 use crate::openssl;

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::Import;
 use super::grammar::Line;
 use super::rules::{Action, Rule};
+use super::state::Import;
 use crate::cells::{Atom, Changes, Conditions, Formula};
 use crate::note::Fate;
 use crate::toml::Value;

@@ -1,8 +1,8 @@
 //! `allow`, `deny`, `auth_basic` and `limit_req`: access to a location, and its rate limit.
 
-use super::Import;
 use super::grammar::Directive;
 use super::scope::{Scope, own};
+use super::state::Import;
 use crate::address::networks;
 use crate::draft::Draft;
 use crate::note::Fate;

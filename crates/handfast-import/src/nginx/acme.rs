@@ -1,8 +1,8 @@
 //! `acme_issuer` and `acme_certificate` of nginx's ACME module: certificates that are ordered.
 
-use super::Import;
 use super::grammar::Directive;
 use super::scope::own;
+use super::state::Import;
 use crate::draft::{self, Draft};
 use crate::note::Fate;
 use crate::toml::Section;

@@ -1,8 +1,8 @@
 //! `proxy_set_header`, `add_header` and their kin: fields of requests and responses.
 
-use super::Import;
 use super::location::Routes;
 use super::scope::Scope;
+use super::state::Import;
 use super::upstream::Target;
 use super::value::{ServerFacts, template};
 use crate::cells::{is_of_connection, names_client};

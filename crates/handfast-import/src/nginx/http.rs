@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use super::Import;
 use super::grammar::Directive;
 use super::listen::{self, Socket};
 use super::scope::{Scope, own};
+use super::state::{Import, is_of_http};
 use super::value::{size, time, written_size};
 use crate::address::{listeners, networks};
 use crate::draft::{Draft, WholeDraft};
@@ -23,11 +23,6 @@ const TIMES: [(&str, &str, &str); 6] = [
     ("proxy_read_timeout", "http", "content-timeout"),
     ("proxy_read_timeout", "http", "answer-timeout"),
 ];
-
-/// Returns true if a directive at the top of a file is one of `http`: files of `sites-enabled` can be converted alone.
-pub(super) fn is_of_http(name: &str) -> bool {
-    ["server", "upstream", "map"].contains(&name)
-}
 
 /// A server with its scope and names.
 pub(super) struct Server<'d> {

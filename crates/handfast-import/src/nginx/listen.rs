@@ -1,7 +1,7 @@
 //! `listen`: which servers share an address.
 
-use super::Import;
 use super::grammar::Directive;
+use super::state::Import;
 use crate::address::Address;
 use crate::note::Fate;
 

@@ -1,11 +1,11 @@
 //! `location`, `return` and `if`: the routes of a service.
 
-use super::Import;
 use super::grammar::Directive;
 use super::http::Server;
 use super::listen::Socket;
 use super::pattern;
 use super::scope::{Scope, own};
+use super::state::Import;
 use super::upstream::Target;
 use super::value::{ServerFacts, template};
 use crate::draft::Draft;
@@ -96,7 +96,7 @@ impl<'d> Import<'d> {
                     let effect = "paths of no location are answered with 404; nginx looks for files";
                     self.note_of(server.directive, "server", Fate::Approximated, effect);
                 }
-                Some(root) => self.note(root, Fate::Refused, super::FILES),
+                Some(root) => self.note(root, Fate::Refused, super::state::FILES),
             }
         }
     }

@@ -1,9 +1,9 @@
 //! `stream`: services without HTTP, and TLS that is passed through by its name.
 
-use super::Import;
 use super::grammar::Directive;
 use super::listen;
 use super::scope::{Scope, own};
+use super::state::Import;
 use super::value::time;
 use crate::draft::{Draft, WholeDraft};
 use crate::note::Fate;

@@ -1,8 +1,8 @@
 //! `ssl_…` of servers.
 
-use super::Import;
 use super::grammar::Directive;
 use super::scope::Scope;
+use super::state::Import;
 use crate::draft::{Draft, MIXED};
 use crate::note::Fate;
 use crate::openssl;

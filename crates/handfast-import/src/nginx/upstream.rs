@@ -1,8 +1,8 @@
 //! `upstream` and `proxy_pass`: backends.
 
-use super::Import;
 use super::grammar::Directive;
 use super::scope::{Scope, own};
+use super::state::Import;
 use crate::address::Address;
 use crate::draft::Draft;
 use crate::note::Fate;

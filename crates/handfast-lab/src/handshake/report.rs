@@ -10,8 +10,9 @@ use serde::Serialize;
 
 use super::client::Times;
 use super::count::Packets;
+use super::html;
 use super::page::{Loaded, RESOURCES};
-use super::{HandshakeSettings, html, ms};
+use super::settings::HandshakeSettings;
 use crate::port::Engine;
 
 /// Figures published in 2010 of one handshake over a path of 114 ms: Jordan Sissel, "SSL latency". Name, packets, milliseconds.
@@ -305,4 +306,9 @@ fn row_text(row: &Row) -> String {
         time(row.first_byte),
         last.besides_ms
     )
+}
+
+/// Milliseconds from one moment to another.
+fn ms(from: Moment, to: Moment) -> f64 {
+    (to.since(from).as_secs_f64() * 1e6).round() / 1e3
 }

@@ -11,7 +11,8 @@ use handfast_report::speed::{Limit, Relay, Time, Transaction};
 use super::operations::handshake::{Flow, Pair};
 use super::operations::{Group, Keys, Signature};
 use super::relay::{self, EXCHANGE, Needed, Work};
-use super::{kind, timing};
+use super::subject::kind;
+use super::timing;
 use handfast_report::ToolError;
 use timing::Watch;
 

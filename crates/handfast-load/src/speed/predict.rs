@@ -9,7 +9,7 @@
 use handfast_report::speed::{Bulk, Handshake, Prediction, SpeedReport, Term, What};
 
 use super::operations::{Cipher, Group, Signature};
-use super::{File, SIZES};
+use super::subject::{File, SIZES};
 
 /// Kinds of keys that every client can verify; browsers take no Ed25519.
 const SERVED: [Signature; 5] =

@@ -28,6 +28,7 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 mod failure;
 mod peers;
 
+pub(super) use failure::EXCHANGE;
 use failure::RelayFailure;
 use peers::peers;
 
@@ -38,8 +39,6 @@ use handfast_report::speed::Time;
 /// A leg that never gets a session.
 type PlainLeg = Leg<Stream, ClientSession>;
 
-/// Bytes each way in a standard transaction.
-pub(super) const EXCHANGE: usize = 4_096;
 /// Connections at once, for transactions and for bulk.
 const CONNECTIONS: usize = 48;
 const STREAMS: usize = 4;

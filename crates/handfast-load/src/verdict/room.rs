@@ -16,10 +16,11 @@ use handfast_report::model::VerdictWord;
 use handfast_report::units::{counted, nanos, share};
 use handfast_stats::Histogram;
 
-use super::view::{Busy, View, WorkerThreads};
-use super::{Finding, shed, target};
+use super::stall::WHOLE;
+use super::view::{Busy, Finding, View, WorkerThreads};
+use super::{shed, target};
 use crate::plan::Model;
-use crate::sample::{Interval, Series, ThreadUse};
+use crate::sample::{Interval, Series};
 
 /// Share of wall time from which a thread in a closed loop sets the pace itself.
 const PACE: f64 = 0.97;
@@ -40,16 +41,8 @@ const HELD_UP: f64 = 0.2;
 const PAUSED: f64 = 0.01;
 /// Time that a thread is paused within a second, in nanoseconds, from which the figures are the generator's.
 const LONG_PAUSE_NANOS: u64 = 300_000_000;
-/// Time by which a thread's second may exceed a second, and for which it may be paused in it, in nanoseconds, so that transactions that
-/// did not finish in it can be the target's fault.
-const NOTHING_AMISS: u64 = 300_000_000;
 /// Seconds with a pause that are named.
 const NAMED: usize = 3;
-/// Shortest second of which shares of the time are looked at, in nanoseconds: what is left of one that began late is too
-/// short for them to mean anything.
-const WHOLE: u64 = 500_000_000;
-/// A second, in nanoseconds.
-const SECOND: u64 = 1_000_000_000;
 
 /// Finds the reason why the figures are the generator's, or its machine's.
 pub(super) fn generator(view: &View<'_>) -> Option<Finding> {
@@ -73,15 +66,6 @@ pub(super) fn late_all_the_same(view: &View<'_>) -> Option<String> {
         "the lag is noticeable compared with the latencies, which include it: `service` excludes it"
             .to_owned()
     })
-}
-
-/// Returns true if every generator thread ran through this second: none of them was paused for a good
-/// part of it, or came late out of the one before.
-pub(super) fn ran_through(second: &Interval) -> bool {
-    let whole = |used: &ThreadUse| {
-        (WHOLE..SECOND + NOTHING_AMISS).contains(&used.wall_ns) && used.paused_ns < NOTHING_AMISS
-    };
-    second.threads.iter().all(|used| used.wall_ns == 0 || whole(used))
 }
 
 /// A thread was paused, or had no CPU. On a crowded machine it is both, and the second one explains the first.

@@ -5,7 +5,7 @@
 
 use handfast_report::units::{count, counted, nanos, share};
 
-use super::{View, example};
+use super::view::{View, example};
 use crate::cause::{Cause, Step};
 use crate::plan::Model;
 use crate::sample::{Failures, Series};

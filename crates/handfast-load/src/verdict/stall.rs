@@ -6,10 +6,18 @@
 use handfast_report::units::count;
 use handfast_stats::Histogram;
 
-use super::room::ran_through;
 use super::view::View;
 use crate::plan::{Model, Work};
-use crate::sample::{Interval, Series};
+use crate::sample::{Interval, Series, ThreadUse};
+
+/// Shortest second of which shares of the time are looked at, in nanoseconds: what is left of one that began late is too
+/// short for them to mean anything.
+pub(super) const WHOLE: u64 = 500_000_000;
+/// A second, in nanoseconds.
+const SECOND: u64 = 1_000_000_000;
+/// Time by which a thread's second may exceed a second, and for which it may be paused in it, in nanoseconds, so that transactions that
+/// did not finish in it can be the target's fault.
+const NOTHING_AMISS: u64 = 300_000_000;
 
 /// At this usual number per second, an empty second is not chance (Poisson: one second in 22,000 at ten a second).
 const USUAL: u64 = 10;
@@ -160,4 +168,13 @@ pub(super) fn when_errors_came(view: &View<'_>) -> Option<String> {
     let well: Vec<String> =
         well.map(|(number, when)| format!("{} succeeded {when}", count(*number))).collect();
     Some(if well.is_empty() { came } else { format!("{came}; {}", well.join(", ")) })
+}
+
+/// Returns true if every generator thread ran through this second: none of them was paused for a good
+/// part of it, or came late out of the one before.
+fn ran_through(second: &Interval) -> bool {
+    let whole = |used: &ThreadUse| {
+        (WHOLE..SECOND + NOTHING_AMISS).contains(&used.wall_ns) && used.paused_ns < NOTHING_AMISS
+    };
+    second.threads.iter().all(|used| used.wall_ns == 0 || whole(used))
 }

@@ -5,6 +5,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
 
+use handfast_report::model::VerdictWord;
 use handfast_stats::Histogram;
 
 use crate::cause::Step;
@@ -350,4 +351,16 @@ pub(crate) fn addresses(outcome: &Outcome) -> Vec<IpAddr> {
     addresses.sort_unstable();
     addresses.dedup();
     addresses
+}
+
+/// The finding of one question.
+#[derive(Debug)]
+pub(super) struct Finding {
+    pub(super) word: VerdictWord,
+    pub(super) evidence: Vec<String>,
+}
+
+/// The first example of a failure, for a sentence.
+pub(super) fn example(failures: &Failures) -> String {
+    failures.examples.first().map_or_else(String::new, |example| format!(", for instance: {example}"))
 }

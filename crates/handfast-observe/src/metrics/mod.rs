@@ -27,6 +27,7 @@ mod registry;
 mod requests;
 mod routes;
 mod service;
+mod status_class;
 mod snapshot;
 mod sum;
 mod table;
@@ -47,13 +48,14 @@ pub use machine::resident;
 pub use openmetrics::{Format, openmetrics, source_ports};
 pub use previous_processes::ProcessCounts;
 pub use registry::Registry;
-pub use requests::{CopyEnd, Phase, RequestSnapshot, StatusClass};
+pub use requests::{CopyEnd, Phase, RequestSnapshot};
 pub use routes::RouteEnd;
 pub use service::{HeaderOutcome, Limit, ServiceMetrics, ServiceSnapshot};
 pub use snapshot::{
     CacheSnapshot, CertificateSnapshot, FileProblemSnapshot, FleetSnapshot, KeyProcessSnapshot,
     MachineSnapshot, OrderedCertificate, ProcessSnapshot, ReloadSnapshot, RevocationListSnapshot, Snapshot,
 };
+pub use status_class::StatusClass;
 pub use thread::{ThreadMetrics, ThreadSnapshot};
 
 #[cfg(test)]

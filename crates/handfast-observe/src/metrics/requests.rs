@@ -10,28 +10,11 @@ use super::ends::{End, EndKey};
 use super::histogram::{Distribution, Histogram};
 use super::routes::{RouteEnd, RouteEnds};
 use super::service::ServiceMetrics;
+use super::status_class::StatusClass;
 use super::table::Table;
 use crate::cell::Cell;
 use crate::request_record::{HttpVersion, RequestRecord};
 use crate::words::{Word, words};
-
-words! {
-    /// Class of a status, by its first digit.
-    StatusClass {
-        /// 101: the connection became a tunnel.
-        Informational = "1xx";
-        /// 200 to 299.
-        Success = "2xx";
-        /// 300 to 399.
-        Redirection = "3xx";
-        /// 400 to 499.
-        ClientError = "4xx";
-        /// 500 and more.
-        ServerError = "5xx";
-        /// The request ended without a status: the connection broke first.
-        Missing = "none";
-    }
-}
 
 words! {
     /// The parts of a request's time, in their order.
@@ -61,7 +44,7 @@ words! {
     }
 }
 
-labels!(HttpVersion StatusClass Phase CopyEnd);
+labels!(HttpVersion Phase CopyEnd);
 
 impl Label for Rule {
     const VALUES: &'static [Self] = Self::ALL;
@@ -73,21 +56,6 @@ impl Label for Rule {
 
     fn word(self) -> &'static str {
         self.name()
-    }
-}
-
-impl StatusClass {
-    /// The class of a status.
-    #[inline]
-    pub fn of(status: Option<u16>) -> Self {
-        match status {
-            None => Self::Missing,
-            Some(..200) => Self::Informational,
-            Some(200..300) => Self::Success,
-            Some(300..400) => Self::Redirection,
-            Some(400..500) => Self::ClientError,
-            Some(500..) => Self::ServerError,
-        }
     }
 }
 

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::counters::AddTo;
 use super::ends::{EndKey, OTHER};
-use super::requests::StatusClass;
+use super::status_class::StatusClass;
 use super::table::Table;
 use crate::cause::Cause;
 use crate::cell::Cell;

@@ -10,7 +10,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::Sides;
+use super::sides::Sides;
 use crate::model::{Member, Report};
 use crate::plan::{Header, Model, Plan, Request, Stage, Tls, Verify, Work};
 

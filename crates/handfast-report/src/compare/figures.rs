@@ -13,7 +13,7 @@
 use handfast_stats::Comparison;
 use handfast_stats::compare::{geometric_mean, welch};
 
-use super::{CONFIDENCE, MIN_DIFFERENCE, Sides};
+use super::sides::{CONFIDENCE, MIN_DIFFERENCE, Sides};
 use crate::model::{Report, VerdictWord};
 use crate::units::{bytes, duration, rate};
 use crate::words::{RunKind, main_series};

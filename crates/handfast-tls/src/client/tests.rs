@@ -8,6 +8,7 @@ use rustls::server::{ServerConnection, WebPkiClientVerifier};
 use rustls::{RootCertStore, ServerConfig};
 
 use super::*;
+use crate::session::FailureKind;
 use handfast_testkit::maker::{Made, Maker};
 
 mod pool;

@@ -10,8 +10,7 @@ use std::time::SystemTime;
 use aws_lc_rs::digest::{Context, SHA256};
 use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
 
-use super::wrong;
-use crate::session::Failure;
+use crate::session::{Failure, FailureKind};
 use handfast_pki::finding::{Finding, Reason};
 use handfast_pki::load::TrustFile;
 use handfast_pki::pem;
@@ -21,6 +20,25 @@ use handfast_pki::read::FileStamp;
 use handfast_pki::unix_time::date;
 use handfast_pki::unix_time::unix_seconds;
 use handfast_pki::weak::Lists;
+
+/// Verification of a server's certificate.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Verification {
+    /// No verification, not even of its signature: for measuring servers, and never for anything secret.
+    Off,
+    /// Against the CAs that this machine trusts, which are read from where it keeps them (or `SSL_CERT_FILE` names).
+    #[default]
+    System,
+    /// Against these CAs, in PEM.
+    Roots(Vec<u8>),
+    /// The trusted certificates, read once for all clients.
+    Trust(Trust),
+}
+
+/// The requested settings are not possible.
+pub(super) fn wrong(detail: impl Into<Box<str>>) -> Failure {
+    Failure::new(FailureKind::Ourselves, detail)
+}
 
 /// Revocation check of a server's certificate, by the OCSP response that it sends. None is fetched.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

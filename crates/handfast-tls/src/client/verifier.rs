@@ -11,7 +11,7 @@ use rustls::crypto::CryptoProvider;
 use rustls::{DigitallySignedStruct, Error, SignatureScheme};
 use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
 
-use super::{Trust, Verification, trust, wrong};
+use super::trust::{self, Trust, Verification, wrong};
 use crate::peer_certificate;
 use crate::session::Failure;
 use crate::side_channels;

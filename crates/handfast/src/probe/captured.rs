@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use handfast_probe::capture;
 use handfast_report::ToolError;
 
-use super::{output, style};
+use super::output::{output, style};
 use crate::load::refused;
 use crate::talk;
 use crate::talk::print;

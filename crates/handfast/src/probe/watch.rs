@@ -20,12 +20,11 @@ use handfast_report::ToolError;
 use handfast_text::calendar::Utc;
 use tracing::Level;
 
-use super::{Prepared, USUAL, report_failure};
+use super::output::USUAL;
+use super::{Prepared, report_failure};
 use crate::load::refused;
 use crate::load::signals::Signals;
-use crate::talk::print;
-use crate::talk::{self, terminal_size};
-use crate::verbs::color;
+use crate::talk::{self, color, print, terminal_size};
 
 /// An event.
 enum Event {

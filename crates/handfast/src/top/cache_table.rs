@@ -6,8 +6,8 @@ use handfast_observe::metrics::CacheSnapshot;
 use handfast_text::table::Column;
 use handfast_text::units::{bytes, rate};
 
+use super::cells::{Pair, column, counts, figures, known, percent, plain, rates, times, volume, words};
 use super::table::{Cell, Table, table};
-use super::tables::{Pair, column, counts, figures, known, percent, plain, rates, times, volume, words};
 use crate::screen::{Line, Look, Pieces, Shade};
 
 /// Requests each second: from the cache, for which a backend was asked, all.

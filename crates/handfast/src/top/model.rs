@@ -5,10 +5,11 @@
 use handfast_report::run::Run;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
+use super::cells::Pair;
 use super::run_tables;
 use super::sample::Sample;
 use super::table::{Order, Table};
-use super::tables::{self, Pair};
+use super::tables;
 use crate::screen::Look;
 use crate::status::Seen;
 

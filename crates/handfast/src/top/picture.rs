@@ -11,13 +11,13 @@ use handfast_text::wrap::wrapped;
 use handfast_report::run::Run;
 
 use super::cache_table;
+use super::cells::{Pair, percent};
 use super::model::{Model, View};
 use super::request_tables::{failed_requests, routes_of};
 use super::run_tables;
 use super::sample::Sample;
 use super::tables::{
-    ATTENTION, KEYS, PHASE_WORDS, Pair, bar, failed, failures_of, percent, requests, server_error_share,
-    server_errors,
+    ATTENTION, KEYS, PHASE_WORDS, bar, failed, failures_of, requests, server_error_share, server_errors,
 };
 use crate::load::live;
 use crate::screen::{Line, Look, Pieces, Shade, curve};

@@ -8,8 +8,8 @@ use handfast_text::calendar::Utc;
 use handfast_text::table::Column;
 use handfast_text::units::{bytes, long};
 
+use super::cells::{Pair, column, counts, figures, known, plain, rates, times, words};
 use super::table::{Cell, Table, table};
-use super::tables::{Pair, column, counts, figures, known, plain, rates, times, words};
 use crate::screen::{Look, Shade};
 
 /// Requests of a service that failed, and those that a backend answered with a server error.

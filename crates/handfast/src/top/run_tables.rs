@@ -8,8 +8,9 @@ use handfast_report::units::{nanos, share};
 
 use handfast_text::table::Column;
 
+use super::cells::{column, counts, figures, known, plain, words};
 use super::table::{Cell, Table, table};
-use super::tables::{block, column, counts, figures, known, plain, stacked, words};
+use super::tables::{block, stacked};
 use crate::load::live::{of_cpu, of_starved};
 use crate::screen::{Line, Look, Pieces, Shade};
 

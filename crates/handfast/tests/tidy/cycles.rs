@@ -11,10 +11,10 @@ use self::imports::{Crate, Import, ModulePath};
 use super::{Complaint, SourceFile, assert_none, tracked_files};
 
 /// Modules that a circle may have.
-const MAX_MODULES: usize = 4;
+const MAX_MODULES: usize = 2;
 
 /// Crates whose largest circle is larger, and its number of modules. A line is lowered or removed, never raised or added.
-const EXCEPTIONS: [(&str, usize); 0] = [];
+const EXCEPTIONS: [(&str, usize); 2] = [("handfast-net", 4), ("handfast-wire", 3)];
 
 /// Modules of which each one uses each other one, directly or through others.
 type Circle = BTreeSet<ModulePath>;
@@ -138,11 +138,11 @@ mod tests {
     }
 
     #[test]
-    fn a_circle_of_five_is_seen() {
-        assert_eq!(complaints("x", &ring(4), None), []);
-        let found = complaints("x", &ring(5), None);
+    fn a_circle_of_three_is_seen() {
+        assert_eq!(complaints("x", &ring(2), None), []);
+        let found = complaints("x", &ring(3), None);
         assert_eq!(found.len(), 1);
-        for words in ["m0, m1, m2, m3, m4", "m4:1 uses m0: crate::m0::A"] {
+        for words in ["m0, m1, m2", "m2:1 uses m0: crate::m0::A"] {
             assert!(found[0].what.contains(words), "{}", found[0].what);
         }
     }
@@ -152,7 +152,7 @@ mod tests {
         assert_eq!(complaints("x", &ring(6), Some(6)), []);
         assert_eq!(complaints("x", &ring(7), Some(6)).len(), 1);
         assert!(complaints("x", &ring(5), Some(6))[0].what.contains("lower its line to 5"));
-        assert!(complaints("x", &ring(3), Some(6))[0].what.contains("remove its line"));
+        assert!(complaints("x", &ring(2), Some(6))[0].what.contains("remove its line"));
     }
 
     #[test]

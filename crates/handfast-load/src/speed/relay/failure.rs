@@ -5,7 +5,8 @@ use std::fmt;
 use handfast_leg::Broken;
 use handfast_net::fault::Fault;
 
-use super::EXCHANGE;
+/// Bytes each way in a standard transaction.
+pub(in crate::speed) const EXCHANGE: usize = 4_096;
 
 /// Failure of a connection to do its work; only the first one of a measurement is reported.
 #[derive(Debug)]

@@ -12,8 +12,8 @@ use handfast_net::engine::{Priority, spawn, yield_now};
 use handfast_net::listen::ListeningSocket;
 use handfast_net::stream::{Read, Stream};
 
-use super::failure::RelayFailure;
-use super::{ADDRESSES, EXCHANGE, READ, Run, TURNS, Work, pause, write};
+use super::failure::{EXCHANGE, RelayFailure};
+use super::{ADDRESSES, READ, Run, TURNS, Work, pause, write};
 
 /// Bytes that clients send in an exchange.
 const DATA: [u8; EXCHANGE] = [b'x'; EXCHANGE];

@@ -7,7 +7,9 @@ use handfast_load::plan::profile::Profile;
 use handfast_load::plan::{Member, Tls, WeightedName, Work};
 
 use super::requests::{from_file, one, place};
-use super::{Aim, Mistakes, tls};
+use super::tls;
+use crate::load::mistakes::Mistakes;
+use crate::load::values::Aim;
 use crate::words::load::TlsWords;
 
 /// The default TLS offer: of a profile, or ours.

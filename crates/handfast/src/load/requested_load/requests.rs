@@ -13,7 +13,7 @@ use handfast_load::plan::request::{self, MAX_REQUESTS};
 use handfast_load::plan::take;
 use handfast_load::plan::{Header, Request, Work};
 
-use super::Mistakes;
+use crate::load::mistakes::Mistakes;
 use crate::words::load::WorkWords;
 
 /// Longest file of headers, requests, names or members.
