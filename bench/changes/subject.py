@@ -44,7 +44,7 @@ certificate = "{certificate}"
 mode = "http"
 limits = {{ backend-retry = "1s" }}
 [service.http]
-answer-timeout = "{timeout}s"
+response-timeout = "{timeout}s"
 """
 
     def __init__(self, folder):

@@ -101,14 +101,14 @@ def uploads(trial):
 
 
 def bounds(trial, file):
-    """What `max-body` and `content-timeout` of the page do. The page's times are minutes; here they are seconds."""
+    """What `max-body` and `body-timeout` of the page do. The page's times are minutes; here they are seconds."""
     os.truncate(file, 4096 * MIB)
     for version, exits in (("1.1", (0, 55, 56)), ("2", (0, 92))):
         answer = trial.curl("/large", f"--http{version}", "-T", file, good=exits)
         trial.check(f"HTTP/{version}: 4 GiB are refused by their announced length", answer.status, 413)
     lines = trial.log(lambda line: line.get("path") == "/large", 2)
     trial.check("of which Handfast reads nothing", {(line["reason"]["cause"], line["bytes_from_client"]) for line in lines}, {("body-too-large", 0)})
-    seconds = {'"3GiB"': '"20MiB"', 'content-timeout = "5m"': 'content-timeout = "2s"'}
+    seconds = {'"3GiB"': '"20MiB"', 'body-timeout = "5m"': 'body-timeout = "2s"'}
     trial.handfast({**trial.changes, **seconds})
     for version in ("1.1", "2"):
         answer = stopped(trial, version, 30 * MIB)
@@ -116,9 +116,9 @@ def bounds(trial, file):
         trial.check(f"HTTP/{version}: one without a length is cut behind max-body", answer in (("413",) if version == "1.1" else ("413", "000")))
         print(f"seen     HTTP/{version}: status {answer}", flush=True)
         answer = stopped(trial, version, MIB)
-        trial.check(f"HTTP/{version}: an upload that stops for longer than content-timeout", answer, "408")
+        trial.check(f"HTTP/{version}: an upload that stops for longer than body-timeout", answer, "408")
     lines = trial.log(lambda line: line.get("path") == "/stopped", 4)
-    trial.check("their causes in the log", [line["reason"]["cause"] for line in lines], ["body-too-large", "request-deadline"] * 2)
+    trial.check("their causes in the log", [line["reason"]["cause"] for line in lines], ["body-too-large", "request-timeout"] * 2)
     trial.check("nginx has stored none of them", sorted(file.name for file in (trial.folder / "files").iterdir()), ["small"])
 
 
@@ -195,7 +195,7 @@ def parts(trial):
     lines = trial.log(lambda line: line.get("path") == "/film.mp4?left", 2)
     trial.check("the log of players that leave", {(line["status"], line["reason"]["side"]) for line in lines}, {(200, "client")})
     pages = trial.changes
-    for key, cause in (("unacknowledged", "zero-window"), ("content-timeout", "content-deadline")):
+    for key, cause in (("tcp-user-timeout", "zero-window"), ("body-timeout", "body-timeout")):
         trial.handfast({**pages, f'{key} = "10m"': f'{key} = "2s"'})
         for version in ("1.1", "2"):
             trial.check(f"HTTP/{version}: the same, for longer than {key}: cut", len(pause(trial, version)) < VIDEO)

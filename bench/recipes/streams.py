@@ -19,19 +19,19 @@ def server_sent_events(trial):
     port = free_port()
     trial.node(port, "events.js")
     # The page's stream may be silent for ten minutes; other streams end sooner here than after the minute of the page.
-    trial.handfast({"127.0.0.1:8080": f"127.0.0.1:{port}"}, '\n[service.http]\ncontent-timeout = "1s"\n')
+    trial.handfast({"127.0.0.1:8080": f"127.0.0.1:{port}"}, '\n[service.http]\nbody-timeout = "1s"\n')
     for version in ("1.1", "2"):
         with open_stream(trial, version, "/events") as stream:
             lines = [say(trial, stream, f"event {number}") for number in range(3)]
             trial.check(f"HTTP/{version}: each event arrives while the response is open", lines, [f"data: event {n}" for n in range(3)])
             line = say(trial, stream, "later", after=3000)
-            trial.check(f"HTTP/{version}: an event after a silence that is longer than the content-timeout of the service", line, "data: later")
+            trial.check(f"HTTP/{version}: an event after a silence that is longer than the body-timeout of the service", line, "data: later")
         with open_stream(trial, version, "/other") as stream:
             end = stream.wait(30)
             trial.check(f"HTTP/{version}: without the route the silent stream is cut (exit code of curl)", end, 56 if version == "1.1" else 92)
     lines = trial.log(lambda line: line.get("path") == "/other" and "reason" in line, 2)
     reasons = sorted({f"{line['reason']['side']} {line['reason']['cause']}" for line in lines})
-    trial.check("the log has the cause", reasons, ["backend content-deadline"])
+    trial.check("the log has the cause", reasons, ["backend body-timeout"])
     event_source(trial)
 
 

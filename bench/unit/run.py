@@ -99,7 +99,7 @@ class Life:
     def options(self):
         """Settings that change what the unit has to allow."""
         service = self.service
-        service.write((r"^\[process\]$", '[process]\nprivate-keys = "apart"'), ("^to = .*", 'to = "journald"'))
+        service.write((r"^\[process\]$", '[process]\nprivate-keys = "separate-process"'), ("^to = .*", 'to = "journald"'))
         self.row("private keys apart", lambda: service.systemctl("start", "handfast"), service.must_live,
                  lambda: "key-process" in service.systemctl("status", "handfast"))
         lines = lambda: service.must("handfast", "log", "-", input=service.journal("-t", "handfast-access"))

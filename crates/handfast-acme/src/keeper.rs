@@ -1,4 +1,4 @@
-//! Keys of certificates and accounts in the key process (`private-keys = "apart"`): made there, kept there, used there.
+//! Keys of certificates and accounts in the key process (`private-keys = "separate-process"`): made there, kept there, used there.
 //!
 //! In: requests of the process that serves, which may be in the hands of an attacker. Out: public keys, requests for certificates (CSR),
 //! signed requests to issuers; never a private key.

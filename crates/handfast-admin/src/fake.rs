@@ -321,7 +321,7 @@ fn what_is_open() -> OpenSnapshot {
         oldest_seconds: 812.0,
     };
     OpenSnapshot {
-        requests: vec![request("/api/export", "answer", 41.5), request("/api/orders", "relay", 0.2)],
+        requests: vec![request("/api/export", "response", 41.5), request("/api/orders", "relay", 0.2)],
         requests_in_all: 35,
         clients: vec![client(7, 88_000_000), client(9, 1_000)],
         clients_in_all: 118,

@@ -80,9 +80,9 @@ pub struct RecentService {
     /// Completed handshakes.
     pub handshakes: u64,
     /// Clients turned away because of their address's limit.
-    pub turned_away: u64,
+    pub rejected: u64,
     /// Clients turned away because of the rate of handshakes from their address.
-    pub too_fast: u64,
+    pub rate_limited: u64,
     /// Its backends.
     pub backends: BTreeMap<String, Attempts>,
     /// Of a service that serves HTTP.
@@ -205,8 +205,8 @@ impl RecentService {
         Self {
             ends: service.ends.clone(),
             handshakes: service.handshakes_full + service.handshakes_resumed,
-            turned_away: refused(Limit::Address),
-            too_fast: refused(Limit::Rate),
+            rejected: refused(Limit::Address),
+            rate_limited: refused(Limit::Rate),
             backends: backends.collect(),
             requests: service.requests.as_ref().map(RecentRequests::of),
         }
@@ -222,8 +222,8 @@ impl RecentService {
         Self {
             ends: ends_since(&self.ends, &before.ends),
             handshakes: self.handshakes.saturating_sub(before.handshakes),
-            turned_away: self.turned_away.saturating_sub(before.turned_away),
-            too_fast: self.too_fast.saturating_sub(before.too_fast),
+            rejected: self.rejected.saturating_sub(before.rejected),
+            rate_limited: self.rate_limited.saturating_sub(before.rate_limited),
             backends: each_since(&self.backends, &before.backends, attempts),
             requests: self.requests.as_ref().map(|requests| requests.since(earlier)),
         }

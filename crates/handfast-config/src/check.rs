@@ -46,7 +46,7 @@ pub(crate) fn limits(section: &Table<'_>, limits: &Limits) {
     let pairs: [(&dyn Entry, Duration, &str, Duration); 4] = [
         (&keys::CONNECT, limits.connect, "handshake", limits.handshake),
         (&keys::HALF_CLOSED, limits.half_closed, "idle", limits.idle),
-        (&keys::BACKEND_ENDED, limits.backend_ended, "half-closed", limits.half_closed),
+        (&keys::HALF_CLOSED_CLIENT, limits.backend_ended, "half-closed", limits.half_closed),
         (&keys::IDLE, limits.idle, "lifetime", limits.lifetime),
     ];
     for (key, limit, first, first_limit) in pairs {
@@ -57,7 +57,7 @@ pub(crate) fn limits(section: &Table<'_>, limits: &Limits) {
         }
     }
     if limits.keepalive.subsec_millis() != 0 {
-        section.error(&keys::KEEPALIVE, Fault::new("the kernel counts this limit in whole seconds"));
+        section.error(&keys::TCP_KEEPALIVE, Fault::new("the kernel counts this limit in whole seconds"));
     }
 }
 

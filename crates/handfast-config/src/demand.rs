@@ -26,7 +26,7 @@ pub struct ResourceDemand {
 /// Source ports of the machine that a group of backends needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupDemand {
-    /// The service or the rule, and whether it is for clients whose certificate fails: `service web`, `service web, rule 2, failed-to`.
+    /// The service or the rule, and whether it is for clients whose certificate fails: `service web`, `service web, rule 2, fallback-backend`.
     pub name: String,
     /// Connections of the service at once; `None`: only the process's limit.
     pub max_connections: Option<usize>,
@@ -90,7 +90,7 @@ fn groups(service: &Service) -> Vec<GroupDemand> {
     let routes = service.routes();
     let own = routes.iter().enumerate().map(|(index, route)| (name(index), &route.backends));
     let failed = routes.iter().enumerate().filter_map(|(index, route)| {
-        Some((format!("{}, failed-to", name(index)), route.failed_client_backends.as_ref()?))
+        Some((format!("{}, fallback-backend", name(index)), route.failed_client_backends.as_ref()?))
     });
     let sets = each_once(own.chain(failed), |(_, set)| Arc::as_ptr(&set.backends));
     sets.map(|(name, set)| group(name, &set.backends)).collect()
@@ -117,17 +117,17 @@ mod tests {
     fn backends_of_clients_whose_certificate_fails_are_counted_too() {
         let demand = demand(
             "[[service]]\nname = \"web\"\nlisten = \"127.0.0.1:1\"\nbackend = \"10.0.0.1:80\"\ncertificate = \"web.pem\"\n\
-             client-certificates = { mode = \"request\", ca = \"ca.pem\", failed-to = \"10.0.0.2:80\" }\n\
+             client-certificates = { mode = \"request\", ca = \"ca.pem\", fallback-backend = \"10.0.0.2:80\" }\n\
              [[service.rule]]\nnames = \"a.example\"\nbackend = \"10.0.0.3:80\"\n[[service.rule]]\nnames = \"b.example\"\n\
-             client-certificates = { mode = \"require\", ca = \"ca.pem\", failed-to = [\"10.0.0.4:80\", \"unix:/run/x.sock\"] }\n",
+             client-certificates = { mode = \"require\", ca = \"ca.pem\", fallback-backend = [\"10.0.0.4:80\", \"unix:/run/x.sock\"] }\n",
         );
         let found: Vec<_> =
             demand.groups.iter().map(|group| (group.name.as_str(), group.destinations.join(" "))).collect();
         let expected = [
             ("service web", "10.0.0.1:80"),
             ("service web, rule 1", "10.0.0.3:80"),
-            ("service web, failed-to", "10.0.0.2:80"),
-            ("service web, rule 2, failed-to", "10.0.0.4:80"),
+            ("service web, fallback-backend", "10.0.0.2:80"),
+            ("service web, rule 2, fallback-backend", "10.0.0.4:80"),
         ];
         assert_eq!(found, expected.map(|(name, backends)| (name, backends.to_owned())));
     }

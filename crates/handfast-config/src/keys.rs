@@ -128,13 +128,13 @@ section! {
         example "\"/run/handfast/upgrade.sock\"", elsewhere "upgrade-sock stats-socket expose-fd",
         needs_restart "the socket is made with the privileges of the start";
 
-    /// Place of the private keys of certificates, also of those that are shown to backends. With `"apart"` a second process reads the
+    /// Place of the private keys of certificates, also of those that are shown to backends. With `"separate-process"` a second process reads the
     /// files that hold them and makes the signatures, and the process that talks with the network never has one, so its memory cannot
     /// leak one. It is started with this one, before privileges are given up, and again within a second when it ends.
-    PRIVATE_KEYS: Choice<bool> = "private-keys", Choice(&[("in-process", false), ("apart", true)]),
+    PRIVATE_KEYS: Choice<bool> = "private-keys", Choice(&[("in-process", false), ("separate-process", true)]),
         default "\"in-process\"",
         why "one more process to run and to monitor, and a few microseconds for each signature",
-        example "\"apart\"", elsewhere "key-process privsep keyless keys-apart",
+        example "\"separate-process\"", elsewhere "key-process privsep keyless keys-apart",
         needs_restart "the key process is started before privileges are given up";
 
     /// Drops the privileges that serving does not need, once the addresses are bound. It can then open only files in the folders that the

@@ -8,7 +8,7 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use handfast_text::suggest::{did_you_mean, one_of};
-use handfast_text::{duration, size};
+use handfast_text::{duration, renamed, size};
 use toml::de::DeValue;
 
 use super::problem::{Fault, shortened};
@@ -98,8 +98,14 @@ impl<T: Copy + Debug + Sync> ValueKind for Choice<T> {
         one_of(self.0.iter().map(|(word, _)| *word))
     }
 
-    fn parse(&self, item: &Item<'_>, _: &Reading<'_>) -> Result<T, Fault> {
-        let text = self.text(item)?;
+    fn parse(&self, item: &Item<'_>, reading: &Reading<'_>) -> Result<T, Fault> {
+        let written = self.text(item)?;
+        let is_one = |text: &str| self.0.iter().any(|(word, _)| *word == text);
+        let new = renamed::new_word(&renamed::VALUES, written).filter(|new| is_one(new) && !is_one(written));
+        if let Some(new) = new {
+            reading.warning(&item.span, Fault::new(renamed::message(written, new)));
+        }
+        let text = new.unwrap_or(written);
         self.0.iter().find(|(word, _)| *word == text).map(|(_, value)| *value).ok_or_else(|| {
             Fault::new(format!("`{}` is not one of the possible values", shortened(text)))
                 .allowed(self.allowed())

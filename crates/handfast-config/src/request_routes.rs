@@ -163,7 +163,7 @@ impl RoutesOfPath {
     }
 }
 
-/// Returns the target that the backend receives instead of a path, with `new-path` in the place of the route's path; and that new path.
+/// Returns the target that the backend receives instead of a path, with `rewrite-path` in the place of the route's path; and that new path.
 pub fn new_target<'r>(
     path: &[u8],
     prefix: Option<&PathRule>,

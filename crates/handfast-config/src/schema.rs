@@ -5,7 +5,7 @@
 use std::fmt::Debug;
 use std::ops::Deref;
 
-use handfast_text::suggest;
+use handfast_text::{renamed, suggest};
 use toml::de::DeValue;
 
 use super::foreign_keys::has_word;
@@ -168,6 +168,11 @@ impl Section {
         format!("{}.{}", self.header.trim_matches(['[', ']']), key.name)
     }
 
+    /// The present name of a key that is written by its old one.
+    pub(crate) fn renamed(&self, word: &str) -> Option<&'static str> {
+        renamed::new_word(&renamed::KEYS, word).filter(|new| self.names().any(|name| name == *new))
+    }
+
     /// Returns true if the file may have several of these.
     pub(crate) fn is_list(&self) -> bool {
         self.header.starts_with("[[")
@@ -190,6 +195,7 @@ pub(crate) fn known_names(sections: &[&'static Section]) -> KnownNames {
         section.keys.iter().for_each(|key| names.add(key.name, key.elsewhere));
         section.sections.iter().for_each(|inner| names.add(inner.name, ""));
     }
+    renamed::KEYS.iter().for_each(|(old, _)| names.add(old, ""));
     names
 }
 

@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use handfast_text::suggest;
+use handfast_text::{renamed, suggest};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -35,8 +35,16 @@ impl<'t> Table<'t> {
     ) -> Self {
         for (name, _) in entries.iter() {
             let word = name.get_ref().as_ref();
-            if section.names().all(|known| known != word) {
-                reading.error(&name.span(), unknown(word, section, &reading.sections()));
+            if section.names().any(|known| known == word) {
+                continue;
+            }
+            match section.renamed(word) {
+                Some(new) if entries.contains_key(new) => {
+                    let what = format!("`{word}` is the old name of `{new}`, which is written too");
+                    reading.error(&name.span(), Fault::new(what).hint("remove it"));
+                }
+                Some(new) => reading.warning(&name.span(), Fault::new(renamed::message(word, new))),
+                None => reading.error(&name.span(), unknown(word, section, &reading.sections())),
             }
         }
         Self { section, entries: Some(entries), around: None, span, reading }
@@ -108,7 +116,7 @@ impl<'t> Table<'t> {
 
     /// The value of a key, if it is written and right.
     pub(crate) fn optional<K: ValueKind>(&self, key: &Key<K>) -> Option<K::Value> {
-        let value = self.entry(key.name).or_else(|| self.around?.get(key.name))?;
+        let value = self.entry(key.name).or_else(|| value_of(self.around?, key.name))?;
         key.kind.read(&Item::new(value), self.reading)
     }
 
@@ -192,8 +200,14 @@ impl<'t> Table<'t> {
     }
 
     fn entry(&self, name: &str) -> Option<&'t Spanned<DeValue<'t>>> {
-        self.entries?.get(name)
+        value_of(self.entries?, name)
     }
+}
+
+/// The value of a key, which may be written by its old name.
+fn value_of<'t>(entries: &'t DeTable<'t>, name: &str) -> Option<&'t Spanned<DeValue<'t>>> {
+    let by_old_name = || renamed::old_words(&renamed::KEYS, name).find_map(|old| entries.get(old));
+    entries.get(name).or_else(by_old_name)
 }
 
 fn not_a_section(section: &Section, item: &Item<'_>) -> Fault {

@@ -542,12 +542,12 @@ impl Changes {
             let mut rest = values.iter();
             if *is_replaced {
                 match rest.next() {
-                    Some(first) => route.append(&format!("set-{kind}-fields"), format!("{name}: {first}")),
-                    None => route.append(&format!("remove-{kind}-fields"), name.to_ascii_lowercase()),
+                    Some(first) => route.append(&format!("set-{kind}-headers"), format!("{name}: {first}")),
+                    None => route.append(&format!("remove-{kind}-headers"), name.to_ascii_lowercase()),
                 }
             }
             for value in rest {
-                route.append(&format!("add-{kind}-fields"), format!("{name}: {value}"));
+                route.append(&format!("add-{kind}-headers"), format!("{name}: {value}"));
             }
         }
     }
@@ -670,8 +670,8 @@ mod tests {
         changes.set("Keep-Alive", "6".into());
         let mut section = crate::toml::Section::default();
         changes.write("request", &mut section);
-        assert_eq!(section.text("set-request-fields").as_deref(), Some("[\"A: 2\"]"));
-        assert_eq!(section.text("add-request-fields").as_deref(), Some("[\"A: 3\", \"B: 4\"]"));
-        assert_eq!(section.text("remove-request-fields").as_deref(), Some("[\"c\"]"));
+        assert_eq!(section.text("set-request-headers").as_deref(), Some("[\"A: 2\"]"));
+        assert_eq!(section.text("add-request-headers").as_deref(), Some("[\"A: 3\", \"B: 4\"]"));
+        assert_eq!(section.text("remove-request-headers").as_deref(), Some("[\"c\"]"));
     }
 }

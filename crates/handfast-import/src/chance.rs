@@ -79,7 +79,7 @@ pub(crate) fn now(config: &DocumentMut, request: &Request) -> String {
     }
     let backend = list(route, "backend").expect("a backend").remove(0);
     let port: usize = backend.rsplit(':').next().and_then(|port| port.parse().ok()).expect("a port");
-    let fields: String = list(route, "set-request-fields")
+    let fields: String = list(route, "set-request-headers")
         .unwrap_or_default()
         .iter()
         .map(|field| format!(" {}", field.trim_end_matches(": 1")))

@@ -346,7 +346,7 @@ impl Hitch<'_> {
         for (theirs, ours) in [
             ("backend-connect-timeout", "connect"),
             ("ssl-handshake-timeout", "handshake"),
-            ("keepalive", "keepalive"),
+            ("keepalive", "tcp-keepalive"),
             ("backend-refresh", "resolve"),
         ] {
             let Some(setting) = last(settings, theirs) else { continue };

@@ -31,7 +31,7 @@ impl Imported {
         put("admin", "listen", "off".into());
         put("process", "sandbox-folders", Value::from_iter(["/"]));
         if document.get("process").is_some_and(|process| process.get("user").is_some()) {
-            document["process"]["private-keys"] = toml_edit::value("apart");
+            document["process"]["private-keys"] = toml_edit::value("separate-process");
         }
         document.to_string()
     }

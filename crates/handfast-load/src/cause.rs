@@ -137,7 +137,7 @@ impl Cause {
             }
             Self::Deadline => ("deadline", "the step took longer than --timeout"),
             Self::ConnectDeadline => {
-                ("connect-deadline", "the target did not answer the SYN within --timeout")
+                ("connect-timeout", "the target did not answer the SYN within --timeout")
             }
             Self::Unacknowledged => ("unacknowledged", "the target stopped acknowledging what was sent"),
             Self::ZeroWindow => ("zero-window", "the target read no more: its window stayed closed"),

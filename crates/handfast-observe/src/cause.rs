@@ -44,7 +44,7 @@ macro_rules! causes {
 
 causes! {
     Finished = "finished", "both directions ended in order";
-    BackendEnded = "backend-ended",
+    BackendEnded = "backend-closed",
         "the backend ended, and the client, which had everything, said nothing more";
     Truncated = "truncated",
         "{who} ended its stream without the end mark of TLS (close_notify), and something may have been in flight";
@@ -53,7 +53,7 @@ causes! {
         "{who} ended its stream without the end mark of TLS (close_notify); nothing was in flight";
     ResetAtEnd = "reset-at-end", "{who} reset the connection at its end; everything had been delivered";
     /// A PROXY header with the command LOCAL, and no data after it.
-    Checked = "checked", "a proxy in front checked whether this service listens, and sent nothing";
+    Checked = "health-check", "a proxy in front checked whether this service listens, and sent nothing";
     Alert = "alert", "{who} sent a fatal TLS alert";
     Tls = "tls", "{who} broke the TLS protocol, or offered nothing that the policy allows";
     NotTls = "not-tls", "{who} spoke something that is not TLS";
@@ -78,7 +78,7 @@ causes! {
     BackendProtocol = "backend-protocol",
         "the backend chose another application protocol (ALPN) than the client agreed to";
     /// The deadline from accept to relay passed.
-    HandshakeDeadline = "handshake-deadline", "{who} was not done by the deadline for the whole handshake";
+    HandshakeDeadline = "handshake-timeout", "{who} was not done by the deadline for the whole handshake";
     HelloTooLarge = "hello-too-large", "{who} sent a ClientHello larger than the limit";
     Idle = "idle", "nothing moved for as long as the idle limit";
     HalfClosedIdle = "half-closed-idle", "one direction had ended and the other did not move for its limit";
@@ -99,9 +99,9 @@ causes! {
     HttpResponse = "http-response", "{who} sent a response that breaks the rules of HTTP";
     /// Between two requests, or after the last response: by `Connection: close`, an idle limit, or a stop.
     HttpClosed = "http-closed", "the connection was closed after its last response";
-    RequestDeadline = "request-deadline", "{who} did not send its request in time";
-    AnswerDeadline = "answer-deadline", "{who} did not begin its response in time";
-    ContentDeadline = "content-deadline", "{who} moved the content of a message too slowly";
+    RequestDeadline = "request-timeout", "{who} did not send its request in time";
+    AnswerDeadline = "response-timeout", "{who} did not begin its response in time";
+    ContentDeadline = "body-timeout", "{who} moved the content of a message too slowly";
     BodyTooLarge = "body-too-large", "{who} sent more content than max-body allows";
     RequestRate = "request-rate", "the limit on requests of a route (rate-limit) was reached";
     Forbidden = "forbidden", "the route is not for this client (allow-clients, refuse-clients, allow-certificates)";

@@ -251,7 +251,7 @@ impl RequestPart {
         match self {
             Self::Queue => "queue",
             Self::Connect => "connect",
-            Self::Answer => "answer",
+            Self::Answer => "response",
             Self::Relay => "relay",
         }
     }

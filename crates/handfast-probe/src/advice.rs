@@ -281,9 +281,9 @@ fn loss(report: &Report) -> Option<Advice> {
 
 fn family(report: &Report) -> Option<Advice> {
     let broken: Vec<&str> =
-        report.addresses.iter().filter(|one| one.trouble.is_some()).map(|one| one.address.as_str()).collect();
+        report.addresses.iter().filter(|one| one.error.is_some()).map(|one| one.address.as_str()).collect();
     (!broken.is_empty()).then_some(())?;
-    let error = report.addresses.iter().find_map(|one| one.trouble.as_ref())?;
+    let error = report.addresses.iter().find_map(|one| one.error.as_ref())?;
     new(
         // Browsers wait this long before they try the next address (RFC 8305 §8).
         250.0,

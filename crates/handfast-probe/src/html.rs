@@ -34,7 +34,7 @@ fn one(report: &Report) -> Markup {
             }
             p { (rows::agreed(report).join(" · ")) }
             p.soft { (rows::connections(report)) " · " (report.started) " · " (report.program) }
-            @for failed in &report.failures { p.bad { (failed.count) " × " (failed.trouble.what) } }
+            @for failed in &report.failures { p.bad { (failed.count) " × " (failed.error.what) } }
         }
         div.cards {
             (waterfall(report))

@@ -117,7 +117,7 @@ pub struct AddressReport {
     /// True if it took a ticket of the first address; `null`: not tried.
     pub takes_tickets_of_first: Option<bool>,
     /// Reason for its failure.
-    pub trouble: Option<ProbeError>,
+    pub error: Option<ProbeError>,
 }
 
 /// Parameters that both sides agreed on.
@@ -145,7 +145,7 @@ pub struct Failed {
     /// Number of these failures.
     pub count: usize,
     /// Why.
-    pub trouble: ProbeError,
+    pub error: ProbeError,
 }
 
 /// Some figures, in order.

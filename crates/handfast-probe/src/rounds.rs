@@ -33,7 +33,7 @@ pub struct Sample {
     /// As it was given, with the port.
     pub target: String,
     /// Reason why it could not be measured; then all other fields are absent.
-    pub trouble: Option<ProbeError>,
+    pub error: Option<ProbeError>,
     /// The address that was measured.
     pub address: Option<String>,
     /// The version agreed on.
@@ -64,12 +64,12 @@ impl Sample {
         let target = target.to_owned();
         let report = match outcome {
             Ok(report) => report,
-            Err(error) => return Self { target, trouble: Some(error.clone()), ..Self::default() },
+            Err(error) => return Self { target, error: Some(error.clone()), ..Self::default() },
         };
         let full = &report.full;
         Self {
             target,
-            trouble: None,
+            error: None,
             address: Some(report.target.address.clone()),
             version: report.agreed.version,
             namelookup_ms: Some(full.timers.namelookup.p50),
@@ -116,7 +116,7 @@ mod tests {
         // The check itself can fail.
         value["schema"] = "handfast-probe-watch/2".into();
         value["targets"][0]["target"] = 1.into();
-        value["targets"][1].as_object_mut().expect("an object").remove("trouble");
+        value["targets"][1].as_object_mut().expect("an object").remove("error");
         assert_eq!(faults(&value, schema).len(), 3);
     }
 }

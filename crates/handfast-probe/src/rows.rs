@@ -179,7 +179,7 @@ pub(crate) fn resumed(report: &Report) -> (String, Vec<String>) {
 
 /// The remark about an address.
 pub(crate) fn address(one: &AddressReport) -> String {
-    match (&one.trouble, one.takes_tickets_of_first) {
+    match (&one.error, one.takes_tickets_of_first) {
         (Some(error), _) => error.what.clone(),
         (None, Some(true)) => "takes the first one's tickets".into(),
         (None, Some(false)) => "does not take the first one's tickets".into(),

@@ -179,14 +179,14 @@ fn addresses(measured: &Measured) -> Vec<AddressReport> {
         connect_ms: median(&measured.full, |one| one.connected),
         appconnect_ms: median(&measured.full, |one| one.secured),
         takes_tickets_of_first: None,
-        trouble: None,
+        error: None,
     };
     let other = |other: &Other| AddressReport {
         address: other.address.ip().to_string(),
         connect_ms: median(&other.made, |one| one.connected),
         appconnect_ms: median(&other.made, |one| one.secured),
         takes_tickets_of_first: other.takes_tickets,
-        trouble: other.error.clone(),
+        error: other.error.clone(),
     };
     std::iter::once(first).chain(measured.others.iter().map(other)).collect()
 }
@@ -207,9 +207,9 @@ fn agreed(measured: &Measured) -> AgreedReport {
 fn failures(measured: &Measured) -> Vec<Failed> {
     let mut failures: Vec<Failed> = Vec::new();
     for error in &measured.failed {
-        match failures.iter_mut().find(|failed| failed.trouble == *error) {
+        match failures.iter_mut().find(|failed| failed.error == *error) {
             Some(failed) => failed.count += 1,
-            None => failures.push(Failed { count: 1, trouble: error.clone() }),
+            None => failures.push(Failed { count: 1, error: error.clone() }),
         }
     }
     failures

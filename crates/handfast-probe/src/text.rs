@@ -72,7 +72,7 @@ impl Page {
         self.wrapped(&rows::agreed(report).join(" · "), "", 0);
         self.line(&rows::connections(report));
         for failed in &report.failures {
-            let what = self.paint("31", &format!("{} × {}", failed.count, plain(&failed.trouble.what)));
+            let what = self.paint("31", &format!("{} × {}", failed.count, plain(&failed.error.what)));
             self.line(&what);
         }
     }

@@ -1,4 +1,4 @@
-//! Private keys in a separate process (`process.private-keys = "apart"`): this process talks with the network and never has a key.
+//! Private keys in a separate process (`process.private-keys = "separate-process"`): this process talks with the network and never has a key.
 //!
 //! ```text
 //! proxy ──── starts ────▶ supervisor ──── starts, and again ────▶ key process

@@ -60,7 +60,7 @@ pub fn unreadable(config: &Config, files: &[PathBuf]) -> Vec<String> {
         && let Some(last) = files.last_mut()
     {
         last.push_str(
-            "\n  hint: with process.private-keys = \"apart\" files of certificates and keys can stay root's alone",
+            "\n  hint: with process.private-keys = \"separate-process\" files of certificates and keys can stay root's alone",
         );
     }
     folders.chain(files).collect()

@@ -9,6 +9,7 @@
 //! | durations as they are typed: `1h30m`, `1.5s`, `200us` | [`duration`] |
 //! | sizes as they are typed: `16KiB` | [`size`] |
 //! | text of peers and files inside our messages | [`foreign`] |
+//! | words of the interface that have a new name | [`renamed`] |
 //! | figures for people, with a unit that fits: `2.31 ms`, `48,120`, `188 MiB` | [`units`] |
 //! | text in columns, and its width | [`table`] |
 //! | lists of words, and the word that was meant | [`suggest`] |
@@ -19,6 +20,7 @@ pub mod bound;
 pub mod calendar;
 pub mod duration;
 pub mod foreign;
+pub mod renamed;
 pub mod size;
 pub mod suggest;
 pub mod table;

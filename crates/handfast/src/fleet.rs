@@ -78,8 +78,8 @@ fn text(fleet: &FleetSnapshot, now: SystemTime) -> String {
     }
     let row = |machine: &MachineSnapshot| {
         let how = if machine.clock_behind { "behind" } else { "ahead" };
-        let clock = format!("{:.1} s {how}", machine.clock_differs_seconds);
-        vec![machine.name.clone(), ago(machine.heard_at), clock, machine.version.clone()]
+        let clock = format!("{:.1} s {how}", machine.clock_offset_seconds);
+        vec![machine.name.clone(), ago(machine.last_seen_at), clock, machine.version.clone()]
     };
     let rows: Vec<_> = fleet.machines.iter().map(row).collect();
     if !rows.is_empty() {

@@ -252,7 +252,7 @@ fn counted(status: &Status) -> Counted {
         counted.accepted += service.accepted;
         for backend in &service.backends {
             counted.connect.add(sum(&backend.connect));
-            counted.answer.add(sum(&backend.answer));
+            counted.answer.add(sum(&backend.response));
         }
     }
     for seen in &status.measured.handshakes {

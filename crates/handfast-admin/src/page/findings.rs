@@ -166,9 +166,9 @@ fn fleet(status: &Status, findings: &mut Findings) {
         let first = problem.lines().next().unwrap_or_default();
         findings.bad(format!("This machine goes on alone: {first}. Sessions resume on it and on no other."));
     }
-    for machine in fleet.machines.iter().filter(|machine| machine.clock_differs_seconds > CLOCKS_DIFFER) {
+    for machine in fleet.machines.iter().filter(|machine| machine.clock_offset_seconds > CLOCKS_DIFFER) {
         let how = if machine.clock_behind { "behind" } else { "ahead of" };
-        let differs = long(Duration::from_secs_f64(machine.clock_differs_seconds));
+        let differs = long(Duration::from_secs_f64(machine.clock_offset_seconds));
         findings.soon(format!("The clock of {} is {differs} {how} this machine's.", machine.name));
     }
     if fleet.foreign_messages > 0 {
@@ -446,14 +446,14 @@ fn limits(service: &ServiceSnapshot, status: &Status, findings: &mut Findings) {
     }
     let over = format!("in the last {:.0} s", status.recent.over_seconds);
     let recent = status.recent.services.get(name);
-    if let Some(clients) = recent.map(|recent| recent.too_fast).filter(|clients| *clients > 0) {
+    if let Some(clients) = recent.map(|recent| recent.rate_limited).filter(|clients| *clients > 0) {
         let clients = counted(clients, "connection");
         findings.soon(format!(
             "{clients} to {name} refused by a reset {over}: too many handshakes from their address (handshake-rate). The \
              access log has the addresses (handshake-rate)."
         ));
     }
-    if let Some(clients) = recent.map(|recent| recent.turned_away).filter(|clients| *clients > 0) {
+    if let Some(clients) = recent.map(|recent| recent.rejected).filter(|clients| *clients > 0) {
         let (clients, limit) =
             (counted(clients, "connection"), count(service.address_limit.unwrap_or_default()));
         findings.soon(format!(

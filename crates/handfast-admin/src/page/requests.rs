@@ -12,7 +12,7 @@ use crate::status::Status;
 const PHASES: [(Phase, &str, &str); 4] = [
     (Phase::Hello, "blue", "receiving the request's head"),
     (Phase::Connect, "orange", "waiting for a backend connection"),
-    (Phase::Answer, "teal", "waiting for the backend's first byte"),
+    (Phase::Response, "teal", "waiting for the backend's first byte"),
     (Phase::Relay, "purple", "relaying the response"),
 ];
 

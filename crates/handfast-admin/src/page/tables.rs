@@ -235,11 +235,11 @@ pub(super) fn fleet(status: &Status) -> Markup {
     let ago = |time| format!("{} ago", long(now.duration_since(time).unwrap_or_default()));
     let mut table = Table::new("Machines", "Machine|Last message|Clock|Version");
     for machine in &fleet.machines {
-        let differs = seconds(machine.clock_differs_seconds);
+        let differs = seconds(machine.clock_offset_seconds);
         let clock = format!("{differs} {}", if machine.clock_behind { "behind" } else { "ahead" });
         table.row([
             html! { (machine.name) },
-            html! { (ago(machine.heard_at)) },
+            html! { (ago(machine.last_seen_at)) },
             html! { (clock) },
             html! { (machine.version) },
         ]);

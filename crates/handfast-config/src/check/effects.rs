@@ -135,7 +135,7 @@ fn without_backends(service: &Table<'_>) {
         &keys::QUEUE,
         &keys::BACKEND_VERSION,
         &keys::FORWARDED,
-        &keys::ANSWER_TIMEOUT,
+        &keys::RESPONSE_TIMEOUT,
         &keys::POOL,
         &keys::POOL_IDLE,
         &keys::POOL_REQUESTS,
@@ -156,7 +156,7 @@ fn limits(section: &Table<'_>, services: &[Service]) {
         warn_no_effect(section, &keys::RESOLVE, "no backend is written as a name that is looked up here");
     }
     if !services.iter().any(uses_tcp) {
-        for key in [&keys::UNACKNOWLEDGED as &dyn Entry, &keys::KEEPALIVE] {
+        for key in [&keys::TCP_USER_TIMEOUT as &dyn Entry, &keys::TCP_KEEPALIVE] {
             warn_no_effect(section, key, "it is about TCP, and both sides are unix sockets");
         }
     }

@@ -175,8 +175,8 @@ fn changes(rules: &RequestRules, sticky: Option<&Sticky>, mirror: Option<&Mirror
 /// The limits that a route sets, a clause each.
 fn own_limits(RouteLimits { answer, content, body, retries }: &RouteLimits) -> Vec<String> {
     let own = [
-        answer.map(|limit| format!("answer-timeout {}", timeout(limit))),
-        content.map(|limit| format!("content-timeout {}", timeout(limit))),
+        answer.map(|limit| format!("response-timeout {}", timeout(limit))),
+        content.map(|limit| format!("body-timeout {}", timeout(limit))),
         body.map(|most| format!("content of at most {}", size::written(most))),
         retries.map(|retries| counted(retries.into(), "retry")),
     ];
@@ -360,7 +360,7 @@ impl OfUrl<'_> {
             let (answer, content) = (timeout(*answer), timeout(*content));
             let retries =
                 if *retries == 0 { "no retry".to_owned() } else { counted(u64::from(*retries), "retry") };
-            clauses.push(format!("answer-timeout {answer}, content-timeout {content}, {retries}"));
+            clauses.push(format!("response-timeout {answer}, body-timeout {content}, {retries}"));
             clauses.extend(self.http.concurrency.as_ref().map(concurrency));
             clauses.extend(self.cached(taken));
         }

@@ -89,12 +89,12 @@ pub(super) fn limits(section: &Table<'_>, forwards: bool) -> RouteLimits {
     if !forwards {
         let why = "no backend gets the requests of this route";
         let keys =
-            [&keys::ROUTE_ANSWER_TIMEOUT as &dyn Entry, &keys::ROUTE_CONTENT_TIMEOUT, &keys::ROUTE_RETRIES];
+            [&keys::ROUTE_RESPONSE_TIMEOUT as &dyn Entry, &keys::ROUTE_BODY_TIMEOUT, &keys::ROUTE_RETRIES];
         check::no_effect(section, keys, why);
     }
     RouteLimits {
-        answer: section.optional(&keys::ROUTE_ANSWER_TIMEOUT),
-        content: section.optional(&keys::ROUTE_CONTENT_TIMEOUT),
+        answer: section.optional(&keys::ROUTE_RESPONSE_TIMEOUT),
+        content: section.optional(&keys::ROUTE_BODY_TIMEOUT),
         body: section.optional(&keys::ROUTE_MAX_BODY).map(|most| most as u64),
         retries: section.optional(&keys::ROUTE_RETRIES),
     }

@@ -222,11 +222,11 @@ pub(super) fn check_keys(root: &Table<'_>, acme: Option<&Acme>, keys_apart: bool
     let Some(acme) = acme else { return };
     match &acme.key_folder {
         None if keys_apart => section.missing(
-            Fault::new("`private-keys = \"apart\"` needs `key-folder`: the key process keeps the keys of ordered certificates there")
+            Fault::new("`private-keys = \"separate-process\"` needs `key-folder`: the key process keeps the keys of ordered certificates there")
                 .hint("write `key-folder = \"/var/lib/handfast-keys\"`, or `private-keys = \"in-process\"`"),
         ),
         Some(_) if !keys_apart => {
-            no_effect(&section, [&keys::KEY_FOLDER as &dyn Entry], "`private-keys` is not \"apart\"");
+            no_effect(&section, [&keys::KEY_FOLDER as &dyn Entry], "`private-keys` is not \"separate-process\"");
         }
         // The sandbox of the process that serves opens the one, with all below it, and not the other.
         Some(keys) if keys.starts_with(&acme.folder) || acme.folder.starts_with(keys) => section.error(

@@ -28,10 +28,10 @@ pub(super) fn client_certificates(
     };
     let allow = section.optional(&keys::CLIENT_ALLOW).unwrap_or_default();
     let refuse = section.optional(&keys::CLIENT_REFUSE).unwrap_or_default();
-    let failed_to = section.optional(&keys::CLIENT_FAILED_TO);
+    let failed_to = section.optional(&keys::CLIENT_FALLBACK_BACKEND);
     let listed = failed_to.as_deref().unwrap_or_default();
-    check::backends(section, &keys::CLIENT_FAILED_TO, listen, listed);
-    check_others(section, &keys::CLIENT_FAILED_TO, site);
+    check::backends(section, &keys::CLIENT_FALLBACK_BACKEND, listen, listed);
+    check_others(section, &keys::CLIENT_FALLBACK_BACKEND, site);
     contradictions(section, &allow, &refuse);
     if mode == Some(None) {
         return without_use(section).then_some(ClientCertificates::Off);

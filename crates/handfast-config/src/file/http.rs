@@ -70,9 +70,9 @@ pub(super) fn http(
         body_limit: section.optional(&keys::MAX_BODY).map(|most| most as u64),
         timeouts: HttpTimeouts {
             idle: section.or_default(&keys::HTTP_IDLE),
-            head: section.or_default(&keys::HEAD_TIMEOUT),
-            content: section.or_default(&keys::CONTENT_TIMEOUT),
-            answer: section.or_default(&keys::ANSWER_TIMEOUT),
+            head: section.or_default(&keys::HEADER_TIMEOUT),
+            content: section.or_default(&keys::BODY_TIMEOUT),
+            answer: section.or_default(&keys::RESPONSE_TIMEOUT),
         },
         min_rate: section.or_default(&keys::MIN_RATE),
         pool: pool(&section),
@@ -90,13 +90,13 @@ pub(super) fn http(
 
 fn head(section: &Table<'_>) -> HeadLimits {
     let limits = HeadLimits {
-        head: section.or_default(&keys::MAX_HEAD),
+        head: section.or_default(&keys::MAX_HEADER_SIZE),
         start_line: section.or_default(&keys::MAX_START_LINE),
-        fields: section.or_default(&keys::MAX_FIELDS),
+        fields: section.or_default(&keys::MAX_HEADERS),
         underscores: section.or_default(&keys::UNDERSCORES),
     };
     if limits.start_line > limits.head {
-        let what = "`max-start-line` is never reached: the whole head has fewer bytes, see `max-head`";
+        let what = "`max-start-line` is never reached: the whole head has fewer bytes, see `max-header-size`";
         section.warn(&keys::MAX_START_LINE, Fault::new(what));
     }
     limits

@@ -20,10 +20,11 @@ const SECURITY: [(&str, &str); 4] = [
 
 /// The rules of a route; `clients`: of its service; `reaches_backends`: whether its requests do.
 pub(super) fn rules(section: &Table<'_>, clients: Clients, reaches_backends: bool) -> RequestRules {
-    let new_path = section.optional(&keys::ROUTE_NEW_PATH);
+    let new_path = section.optional(&keys::ROUTE_REWRITE_PATH);
     if section.written(&keys::ROUTE_PATH).is_none() {
-        let fault = Fault::new("`new-path` has no effect: the route has no `path` whose place it could take");
-        section.error(&keys::ROUTE_NEW_PATH, fault.hint("add `path`"));
+        let fault =
+            Fault::new("`rewrite-path` has no effect: the route has no `path` whose place it could take");
+        section.error(&keys::ROUTE_REWRITE_PATH, fault.hint("add `path`"));
     }
     let mut request = removed(section, &keys::ROUTE_REMOVE_REQUEST);
     request.extend(valued(section, &keys::ROUTE_SET_REQUEST, FieldChange::Set));
@@ -42,7 +43,7 @@ pub(super) fn rules(section: &Table<'_>, clients: Clients, reaches_backends: boo
         let towards =
             [&keys::ROUTE_SET_REQUEST as &dyn Entry, &keys::ROUTE_ADD_REQUEST, &keys::ROUTE_REMOVE_REQUEST];
         no_effect(section, towards, "no backend gets the requests of this route");
-        warn_no_effect(section, &keys::ROUTE_NEW_PATH, "no backend gets the requests of this route");
+        warn_no_effect(section, &keys::ROUTE_REWRITE_PATH, "no backend gets the requests of this route");
     }
     check_names(section, &request, &response);
     RequestRules { request, response, new_path: new_path.map(Into::into) }

@@ -22,7 +22,7 @@ pub(super) fn of(section: &Table<'_>, key: &dyn Entry) -> Option<Written<Site>> 
     {
         for url in list.iter().filter(|entry| entry.get_ref().as_str().is_some_and(Site::is_url)) {
             let fault = Fault::new("the URL of a site is the only backend: `Host` and TLS are for its name");
-            let hint = "write `host:port` for each, `backend-tls`, and a route with `set-request-fields = \"host: …\"`";
+            let hint = "write `host:port` for each, `backend-tls`, and a route with `set-request-headers = \"host: …\"`";
             section.reading().error(&url.span(), fault.hint(hint));
         }
         return None;

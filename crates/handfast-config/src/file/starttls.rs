@@ -153,7 +153,7 @@ pub(super) fn fit_backends(
         error(what, "write the section for the service");
     }
     if fails_elsewhere {
-        let what = "`failed-to` cannot be met with MySQL: its client logs in with what another server has greeted it with";
-        error(what, "remove `failed-to`, and let clients without a good certificate be refused");
+        let what = "`fallback-backend` cannot be met with MySQL: its client logs in with what another server has greeted it with";
+        error(what, "remove `fallback-backend`, and let clients without a good certificate be refused");
     }
 }

@@ -20,10 +20,10 @@ section! {
     ACME_FOLDER: FolderPath = "folder", FolderPath,
         example "\"/var/lib/handfast/acme\"", elsewhere "storage store state-path data-dir path config-dir";
 
-    /// The folder of the private keys of certificates and accounts, where they are in the key process (`private-keys = "apart"`). It
+    /// The folder of the private keys of certificates and accounts, where they are in the key process (`private-keys = "separate-process"`). It
     /// belongs to the user that starts the proxy, and no other user can enter it. It is made if it is not there.
     KEY_FOLDER: FolderPath = "key-folder", FolderPath,
-        absent "needed with `private-keys = \"apart\"`; otherwise keys are in `folder`",
+        absent "needed with `private-keys = \"separate-process\"`; otherwise keys are in `folder`",
         why "only you know where the user that serves has no access",
         example "\"/var/lib/handfast-keys\"", elsewhere "keys-dir key-dir private-key-folder key-store key-path",
         needs_restart "the key process is started before privileges are given up";

@@ -82,7 +82,7 @@ section! {
     /// Backends for clients whose certificate is missing, by an unknown authority, expired, revoked or refused by a rule, instead of
     /// being refused: a page that explains, or a honeypot. They complete the handshake and see no difference; the access log has what
     /// was wrong with them. Their tickets lead there too. It is dialled in plain text, whatever `backend-tls` says.
-    CLIENT_FAILED_TO: List<BackendEntry> = "failed-to", List::of(BackendEntry),
+    CLIENT_FALLBACK_BACKEND: List<BackendEntry> = "fallback-backend", List::of(BackendEntry),
         absent "clients that fail are refused",
         why "a refusal tells the client what is wrong",
         example "\"127.0.0.1:8404\"", elsewhere "honeypot fallback decoy crt-ignore-err ca-ignore-err redirect";

@@ -50,10 +50,10 @@ section! {
 
     /// Most bytes of a request's head or trailers, and of a response's. A request beyond it is answered with 431, a response
     /// with 502.
-    MAX_HEAD: Size = "max-head", Size(1024..=128 * 1024),
+    MAX_HEADER_SIZE: Size = "max-header-size", Size(1024..=128 * 1024),
         default "\"32KiB\"",
         why "large cookies and tokens have 8 to 16 KiB, Kerberos tickets up to 64; more is kept in memory for each client that sends slowly",
-        example "\"16KiB\"", elsewhere "large-client-header-buffers bufsize max-header-size header-limit";
+        example "\"16KiB\"", elsewhere "large-client-header-buffers bufsize header-limit";
 
     /// Most bytes of the first line, which has the path and the query. A longer one is answered with 414.
     MAX_START_LINE: Size = "max-start-line", Size(256..=48 * 1024),
@@ -62,10 +62,10 @@ section! {
         example "\"8KiB\"", elsewhere "max-request-line max-uri limit-request-line";
 
     /// Most fields of a head, and of trailers.
-    MAX_FIELDS: Count<usize> = "max-fields", Count(1..=1024),
+    MAX_HEADERS: Count<usize> = "max-headers", Count(1..=1024),
         default "128",
         why "browsers send about 20; each one costs a search",
-        example "64", elsewhere "maxhdr max-headers limit-request-fields";
+        example "64", elsewhere "maxhdr limit-request-fields";
 
     /// Handling of fields whose name has an underscore. `drop`: they are not forwarded. `refuse`: the request is answered with 400.
     /// `forward`: they are forwarded.
@@ -101,22 +101,22 @@ section! {
         example "\"15s\"", elsewhere "keepalive-timeout timeout-http-keep-alive idle-timeout";
 
     /// From the first byte of a request's head to its last one. Nothing a client sends extends it.
-    HEAD_TIMEOUT: Span = "head-timeout", Span { range: TENTH..=HOUR, zero: None },
+    HEADER_TIMEOUT: Span = "header-timeout", Span { range: TENTH..=HOUR, zero: None },
         default "\"10s\"",
         why "a head is a few packets; clients that send it byte by byte would hold connections (slowloris)",
-        example "\"5s\"", elsewhere "timeout-http-request client-header-timeout header-timeout request-header-timeout";
+        example "\"5s\"", elsewhere "timeout-http-request client-header-timeout request-header-timeout";
 
     /// Without a byte of a request's or a response's content for so long, the request is ended.
-    CONTENT_TIMEOUT: Span = "content-timeout", Span { range: TENTH..=DAY, zero: Some("none") },
+    BODY_TIMEOUT: Span = "body-timeout", Span { range: TENTH..=DAY, zero: Some("none") },
         default "\"60s\"",
         why "longer than a stalled network recovers; streams of events should send something sooner",
-        example "\"5m\"", elsewhere "client-body-timeout proxy-read-timeout send-timeout body-timeout timeout-client";
+        example "\"5m\"", elsewhere "client-body-timeout proxy-read-timeout send-timeout timeout-client";
 
     /// From the end of a request to the head of its response. A backend that does not answer in time costs the client a 504.
-    ANSWER_TIMEOUT: Span = "answer-timeout", Span { range: TENTH..=DAY, zero: Some("none") },
+    RESPONSE_TIMEOUT: Span = "response-timeout", Span { range: TENTH..=DAY, zero: Some("none") },
         default "\"60s\"",
         why "users give up before; long polling needs more",
-        example "\"30s\"", elsewhere "timeout-server response-timeout response-header-timeout";
+        example "\"30s\"", elsewhere "timeout-server response-header-timeout";
 
     /// Connections to each backend that are kept for the next request, over all worker threads. 0: each request opens its own.
     POOL: Count<usize> = "pool", Count(0..=100_000),
@@ -125,7 +125,7 @@ section! {
         example "0", elsewhere "keepalive http-reuse pool-max-conn max-idle-connections pool-size";
 
     /// Bytes of content that must move in each second, as a mean of ten seconds, while a client sends a request or takes a response. A slower
-    /// client is ended. 0: a client may be as slow as `content-timeout` allows.
+    /// client is ended. 0: a client may be as slow as `body-timeout` allows.
     MIN_RATE: Count<u32> = "min-rate", Count(0..=1_000_000),
         default "240",
         why "the slowest modem is faster; a client that holds a place with a byte a minute is not",
@@ -170,14 +170,14 @@ section! {
         why "one backend that has just failed is not noticed by clients; more tries would multiply the load of an outage",
         example "0", elsewhere "retry proxy-next-upstream redispatch retry-on max-retries tries";
 
-    /// Counts responses with status 500 to 599, and those that do not come within `answer-timeout`, as failures of the backend (see
+    /// Counts responses with status 500 to 599, and those that do not come within `response-timeout`, as failures of the backend (see
     /// `backend-failures`).
     COUNT_FAILURES: Switch = "count-failures", Switch,
         default "false",
         why "one page that fails would take the whole backend out of use",
         example "true", elsewhere "observe-layer7 outlier-detection passive-health-check";
 
-    /// The share of a backend's requests in ten seconds that may fail: with status 500 to 599, without an answer in `answer-timeout`, or with
+    /// The share of a backend's requests in ten seconds that may fail: with status 500 to 599, without an answer in `response-timeout`, or with
     /// one that breaks off. With more, and at least 20 requests, the backend is marked down for `backend-retry`.
     FAILURE_RATIO: Share = "failure-ratio", Share,
         absent "failures of single requests mark no backend down",

@@ -40,7 +40,7 @@ section! {
         example "\"2s\"", elsewhere "connect-timeout backend-connect-timeout timeout-connect";
 
     /// Without a byte in either direction for so long, a connection is ended. With `mode = "http"` this limit, `half-closed` and
-    /// `backend-ended` are for connections that have changed their protocol (WebSocket); `[service.http]` has those of requests.
+    /// `half-closed-client` are for connections that have changed their protocol (WebSocket); `[service.http]` has those of requests.
     IDLE: Span = "idle", Span { range: TENTH..=MONTH, zero: Some("none") },
         default "\"1h\"",
         why "long enough for database and shell sessions that people leave open over lunch, short enough that what was \
@@ -55,7 +55,7 @@ section! {
 
     /// Timeout after the backend has ended and the client has everything: without a byte from the client for this time, the connection is
     /// closed cleanly. Only silence counts: a client that still sends is not disturbed. `none`: `half-closed` alone decides.
-    BACKEND_ENDED: Span = "backend-ended", Span { range: TENTH..=MONTH, zero: Some("none") },
+    HALF_CLOSED_CLIENT: Span = "half-closed-client", Span { range: TENTH..=MONTH, zero: Some("none") },
         default "\"5s\"",
         why "a backend that has closed altogether cannot be told from one that has only ended its own direction and still \
              reads. A client that goes on after the backend's end does so within a round trip; one that waits for the end of \
@@ -70,18 +70,18 @@ section! {
 
     /// Timeout of a peer that acknowledges nothing of what was sent to it, or has no room for more all the while: the connection is ended
     /// (TCP_USER_TIMEOUT), on both sides.
-    UNACKNOWLEDGED: Span = "unacknowledged", Span { range: seconds(1)..=HOUR, zero: None },
+    TCP_USER_TIMEOUT: Span = "tcp-user-timeout", Span { range: seconds(1)..=HOUR, zero: None },
         default "\"30s\"",
         why "the kernel alone takes 15 minutes to notice that a path is dead; 30 s are longer than a switch takes to reboot",
-        example "\"1m\"", elsewhere "tcp-user-timeout user-timeout tcp-ut";
+        example "\"1m\"", elsewhere "user-timeout tcp-ut";
 
     /// Idle time after which TCP probes whether the peer still answers, on both sides. Whole seconds; the largest value is the
     /// kernel's.
-    KEEPALIVE: Span = "keepalive", Span { range: seconds(1)..=seconds(32_767), zero: Some("none") },
+    TCP_KEEPALIVE: Span = "tcp-keepalive", Span { range: seconds(1)..=seconds(32_767), zero: Some("none") },
         default "\"60s\"",
         why "notices peers that vanished in silence, and keeps the state of firewalls and address translators, which forget \
              after a few minutes",
-        example "\"5m\"", elsewhere "keep-alive tcp-keepalive so-keepalive";
+        example "\"5m\"", elsewhere "keep-alive so-keepalive";
 
     /// Interval at which a backend's name is resolved again. Connections never wait for it.
     RESOLVE: Span = "resolve", Span { range: seconds(1)..=DAY, zero: Some("ttl") },

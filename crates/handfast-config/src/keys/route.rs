@@ -1,7 +1,7 @@
 //! The keys of a route for requests.
 
 use super::backend_tls::ROUTE_BACKEND_TLS;
-use super::http::{ANSWER_TIMEOUT, CONTENT_TIMEOUT, MAX_BODY, MAX_BODY_BYTES, RETRIES};
+use super::http::{BODY_TIMEOUT, MAX_BODY, MAX_BODY_BYTES, RESPONSE_TIMEOUT, RETRIES};
 use super::limits::{DAY, TENTH};
 use super::other_words::BACKEND_WORDS;
 use crate::kind::*;
@@ -102,12 +102,12 @@ section! {
         example "false", elsewhere "proxy-cache proxy-no-cache proxy-cache-bypass cacheenable cachedisable";
 
     /// From the end of a request to the head of its response, for the requests of this route.
-    ROUTE_ANSWER_TIMEOUT: Span = "answer-timeout", Span { range: TENTH..=DAY, zero: Some("none") },
-        of_service "that", example "\"5m\"", elsewhere ANSWER_TIMEOUT.about.elsewhere;
+    ROUTE_RESPONSE_TIMEOUT: Span = "response-timeout", Span { range: TENTH..=DAY, zero: Some("none") },
+        of_service "that", example "\"5m\"", elsewhere RESPONSE_TIMEOUT.about.elsewhere;
 
     /// Timeout for a pause in content, in requests of this route and their responses.
-    ROUTE_CONTENT_TIMEOUT: Span = "content-timeout", Span { range: TENTH..=DAY, zero: Some("none") },
-        of_service "that", example "\"5m\"", elsewhere CONTENT_TIMEOUT.about.elsewhere;
+    ROUTE_BODY_TIMEOUT: Span = "body-timeout", Span { range: TENTH..=DAY, zero: Some("none") },
+        of_service "that", example "\"5m\"", elsewhere BODY_TIMEOUT.about.elsewhere;
 
     /// Most bytes of content in a request of this route.
     ROUTE_MAX_BODY: Size = "max-body", Size(1..=MAX_BODY_BYTES),
@@ -117,9 +117,9 @@ section! {
     ROUTE_RETRIES: Count<u32> = "retries", Count(0..=10),
         of_service "that", example "0", elsewhere RETRIES.about.elsewhere;
 
-    /// Replacement for `path` in the target that backends receive: with `path = "/api"` and `new-path = "/v2"` they get `/v2/users` for
+    /// Replacement for `path` in the target that backends receive: with `path = "/api"` and `rewrite-path = "/v2"` they get `/v2/users` for
     /// `/api/users`. `"/"` removes it.
-    ROUTE_NEW_PATH: PathPrefix = "new-path", PathPrefix { is_open: false },
+    ROUTE_REWRITE_PATH: PathPrefix = "rewrite-path", PathPrefix { is_open: false },
         absent "backends receive the path as the client sent it",
         why "links in pages then lead where they should",
         example "\"/v2\"", elsewhere "strip-prefix strip-path-prefix replace-path rewrite uri-strip-prefix";
@@ -127,39 +127,39 @@ section! {
     /// Fields that backends receive with this value alone, whatever the client sent. Variables are in braces, and two braces are one:
     /// `{client-address}`, `{client-subject}` and `{client-fingerprint}` (of a verified certificate), `{host}`, `{path}`, `{query}`, `{request-id}`,
     /// `{scheme}`, `{server-name}`, `{target}`, `{tls-version}`, `{user}` (of `basic-auth`). A field whose value is empty is not sent.
-    ROUTE_SET_REQUEST: List<FieldValue> = "set-request-fields", List::of(FieldValue),
+    ROUTE_SET_REQUEST: List<FieldValue> = "set-request-headers", List::of(FieldValue),
         absent "the fields of the client are forwarded",
         why "only the backend knows what it needs",
         example "\"x-client: {client-address}\"",
         elsewhere "proxy-set-header request-header http-request-set-header header-up add-request-header";
 
     /// Fields that backends receive beside those of the same name.
-    ROUTE_ADD_REQUEST: List<FieldValue> = "add-request-fields", List::of(FieldValue),
+    ROUTE_ADD_REQUEST: List<FieldValue> = "add-request-headers", List::of(FieldValue),
         absent "none is added",
         why "only the backend knows what it needs",
         example "\"via: 1.1 handfast\"", elsewhere "http-request-add-header";
 
     /// Fields that backends do not receive.
-    ROUTE_REMOVE_REQUEST: List<FieldName> = "remove-request-fields", List::of(FieldName),
+    ROUTE_REMOVE_REQUEST: List<FieldName> = "remove-request-headers", List::of(FieldName),
         absent "none is removed",
         why "fields may have a meaning that only the backend knows",
         example "\"x-debug\"", elsewhere "http-request-del-header";
 
     /// Fields that clients receive with this value alone, whatever the backend sent; with variables as above.
-    ROUTE_SET_RESPONSE: List<FieldValue> = "set-response-fields", List::of(FieldValue),
+    ROUTE_SET_RESPONSE: List<FieldValue> = "set-response-headers", List::of(FieldValue),
         absent "the fields of the backend are forwarded",
         why "the backend decides",
         example "\"cache-control: no-store\"",
         elsewhere "add-header response-header http-response-set-header header-down set-header";
 
     /// Fields that clients receive beside those of the same name.
-    ROUTE_ADD_RESPONSE: List<FieldValue> = "add-response-fields", List::of(FieldValue),
+    ROUTE_ADD_RESPONSE: List<FieldValue> = "add-response-headers", List::of(FieldValue),
         absent "none is added",
         why "the backend decides",
         example "\"x-served-by: {server-name}\"", elsewhere "http-response-add-header";
 
     /// Fields that clients do not receive.
-    ROUTE_REMOVE_RESPONSE: List<FieldName> = "remove-response-fields", List::of(FieldName),
+    ROUTE_REMOVE_RESPONSE: List<FieldName> = "remove-response-headers", List::of(FieldName),
         absent "none is removed",
         why "the backend decides",
         example "\"server\"", elsewhere "proxy-hide-header http-response-del-header more-clear-headers";
@@ -167,10 +167,10 @@ section! {
     /// Adds the usual fields for the security of browsers to responses, where the backend sends none of that name:
     /// `Strict-Transport-Security: max-age=31536000` (over TLS), `X-Content-Type-Options: nosniff`, `X-Frame-Options: SAMEORIGIN`,
     /// `Referrer-Policy: strict-origin-when-cross-origin`.
-    ROUTE_SECURITY: Switch = "security-fields", Switch,
+    ROUTE_SECURITY: Switch = "security-headers", Switch,
         default "false",
         why "browsers remember the first one for a year, also when the site has no TLS any more",
-        example "true", elsewhere "hsts security-headers strict-transport-security add-security-headers";
+        example "true", elsewhere "hsts strict-transport-security add-security-headers";
 
     /// Addresses of the clients whose requests are taken. Those of others receive 403.
     ROUTE_ALLOW_CLIENTS: List<AddressPrefix> = "allow-clients", List::of(AddressPrefix),

@@ -8,7 +8,7 @@ section! {
     REDIRECT_TABLE = "redirect", "{ to = …, status = … }";
 
     /// The target. Variables are in braces: `{host}`, `{target}` (the path and the query as the client sent them), `{path}` (without the
-    /// query), `{scheme}`, and those of `set-request-fields`.
+    /// query), `{scheme}`, and those of `set-request-headers`.
     REDIRECT_TARGET: RedirectTarget = "to", RedirectTarget,
         example "\"https://www.example.org{target}\"", elsewhere "location url target return";
 

@@ -55,8 +55,9 @@ impl Site {
         let rest = rest.strip_suffix('/').unwrap_or(rest);
         if rest.contains(['/', '?', '#', '@']) {
             let fault = wrong("has more than the name of a site");
-            return Err(fault
-                .hint("write `https://www.example.org`: requests have a path, see `new-path` of a route"));
+            return Err(fault.hint(
+                "write `https://www.example.org`: requests have a path, see `rewrite-path` of a route",
+            ));
         }
         let has_port = rest.rfind(':') > rest.rfind(']');
         let dialled = if has_port { rest.to_owned() } else { format!("{rest}:{own}") };

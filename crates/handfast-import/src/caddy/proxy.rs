@@ -197,7 +197,7 @@ impl<'v> Import<'v> {
             match &upstream {
                 Some(upstream) => {
                     request.set("Host", upstream.clone());
-                    let effect = "backends with TLS receive their own address as Host, as from Caddy 2.11; before, it was the client's: remove it from set-request-fields";
+                    let effect = "backends with TLS receive their own address as Host, as from Caddy 2.11; before, it was the client's: remove it from set-request-headers";
                     self.note(&transport, "tls", Fate::Approximated, effect);
                 }
                 None => self.note(
@@ -217,9 +217,9 @@ impl<'v> Import<'v> {
             time.and_then(|time| bounded(time, 100, 86_400)).unwrap_or_else(|| "none".into())
         };
         let answer = limit(transport.get("response_header_timeout").time());
-        self.put(service, "http", "answer-timeout", &answer, route);
+        self.put(service, "http", "response-timeout", &answer, route);
         let content = limit(transport.get("read_timeout").time());
-        self.put(service, "http", "content-timeout", &content, route);
+        self.put(service, "http", "body-timeout", &content, route);
     }
 
     /// A time that a service has, and its routes if theirs is another one.

@@ -208,14 +208,14 @@ impl<'v> Import<'v> {
             time.map_or_else(|| Some(usual.to_owned()), |time| bounded(time, 100, most))
         };
         if let Some(time) = text("read_header_timeout", "1m", 3_600) {
-            service.put("http", "head-timeout", time);
+            service.put("http", "header-timeout", time);
         }
         if let Some(time) = text("idle_timeout", "5m", 86_400) {
             service.put("http", "idle", time);
         }
         if let Some(bytes) = server.get("max_header_bytes").number() {
             let kibibytes = (bytes / 1_024).clamp(1, 48);
-            service.put("http", "max-head", format!("{kibibytes}KiB"));
+            service.put("http", "max-header-size", format!("{kibibytes}KiB"));
         }
         if forwards {
             service.put("http", "forwarded", "x-forwarded");
@@ -263,7 +263,7 @@ impl<'v> Import<'v> {
                 response.then(&cell.response);
                 if let Some((from, to)) = &cell.path {
                     route.put("", "path", from.as_str());
-                    route.put("", "new-path", to.as_str());
+                    route.put("", "rewrite-path", to.as_str());
                 }
                 if let Some(server) = &cell.auth_server {
                     route.put("", "forward-auth", server.clone());

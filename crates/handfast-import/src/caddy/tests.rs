@@ -56,8 +56,8 @@ fn routes_run_in_their_order() {
             r#"{"group":"g","match":[{"method":["POST"]}],"handle":[{"handler":"headers","request":{"set":{"X":["1"]}}}]},
                {"group":"g","handle":[{"handler":"headers","request":{"set":{"X":["2"]}}}]},{"handle":[@A]}"#,
             vec![
-                "methods = POST; backend = 1; set-request-fields = X: 1",
-                "backend = 1; set-request-fields = X: 2",
+                "methods = POST; backend = 1; set-request-headers = X: 1",
+                "backend = 1; set-request-headers = X: 2",
             ],
         ),
         // Without one, both; a terminal route is the last.
@@ -65,8 +65,8 @@ fn routes_run_in_their_order() {
             r#"{"match":[{"method":["POST"]}],"handle":[{"handler":"headers","request":{"set":{"X":["1"]}}}]},
                {"match":[{"host":["a.x"]}],"handle":[@B],"terminal":true},{"handle":[@A]}"#,
             vec![
-                "hosts = a.x; methods = POST; backend = 2; set-request-fields = X: 1",
-                "methods = POST; backend = 1; set-request-fields = X: 1",
+                "hosts = a.x; methods = POST; backend = 2; set-request-headers = X: 1",
+                "methods = POST; backend = 1; set-request-headers = X: 1",
                 "hosts = a.x; backend = 2",
                 "backend = 1",
             ],
@@ -87,7 +87,7 @@ fn routes_run_in_their_order() {
         ),
         (
             r#"{"match":[{"path":["/a/*"]}],"handle":[{"handler":"rewrite","strip_path_prefix":"/a"},@A]},{"handle":[@B]}"#,
-            vec!["path = /a/; ignore-case = true; backend = 1; new-path = /", "backend = 2"],
+            vec!["path = /a/; ignore-case = true; backend = 1; rewrite-path = /", "backend = 2"],
         ),
         (
             r#"{"match":[{"path":["/a"]}],"handle":[@A]},{"handle":[@B]}"#,
@@ -101,14 +101,14 @@ fn routes_run_in_their_order() {
         (
             r#"{"handle":[{"handler":"headers","response":{"deferred":true,"set":{"X":["1"]}}}]},
                {"handle":[{"handler":"headers","response":{"deferred":true,"set":{"X":["2"]}}}]},{"match":[{"method":["POST"]}],"handle":[@A]}"#,
-            vec!["methods = POST; backend = 1; set-response-fields = X: 1", "respond = 200"],
+            vec!["methods = POST; backend = 1; set-response-headers = X: 1", "respond = 200"],
         ),
         // One that is not deferred is sent in addition to that of the backend, and is the only one of a fixed response.
         (
             r#"{"handle":[{"handler":"headers","response":{"set":{"X":["1"]}}}]},{"match":[{"method":["POST"]}],"handle":[@A]},{"handle":[{"handler":"static_response"}]}"#,
             vec![
-                "methods = POST; backend = 1; add-response-fields = X: 1",
-                "respond = 200; set-response-fields = X: 1",
+                "methods = POST; backend = 1; add-response-headers = X: 1",
+                "respond = 200; set-response-headers = X: 1",
             ],
         ),
         // Addresses refuse.

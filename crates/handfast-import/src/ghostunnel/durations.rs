@@ -37,7 +37,7 @@ impl Import<'_> {
         self.draft.put("limits", "connect", written(connect));
         self.draft.put("limits", "handshake", written(2 * connect));
         let close = self.duration("close-timeout", (TENTH, MONTH), false).unwrap_or(TEN_SECONDS);
-        self.draft.put("limits", "backend-ended", written(close));
+        self.draft.put("limits", "half-closed-client", written(close));
         self.draft.put("limits", "half-closed", written(close));
         self.draft.put("limits", "idle", "none");
         if let Some(lifetime) = self.duration("max-conn-lifetime", (SECOND, MONTH), true) {
@@ -94,7 +94,7 @@ mod tests {
             "drain",
             "connect",
             "handshake",
-            "backend-ended",
+            "half-closed-client",
             "half-closed",
             "idle",
             "lifetime",
@@ -108,7 +108,7 @@ mod tests {
         let limits = [
             "connect = \"10s\"",
             "handshake = \"20s\"",
-            "backend-ended = \"10s\"",
+            "half-closed-client = \"10s\"",
             "half-closed = \"10s\"",
             "idle = \"none\"",
         ];
@@ -125,7 +125,7 @@ mod tests {
             "drain = \"0s\"",
             "connect = \"1s500ms\"",
             "handshake = \"3s\"",
-            "backend-ended = \"1m30s\"",
+            "half-closed-client = \"1m30s\"",
             "half-closed = \"1m30s\"",
             "idle = \"none\"",
             "lifetime = \"1h\"",

@@ -108,7 +108,7 @@ impl<'d> Import<'d> {
             service.put("", "listen-mode", format!("0{}", mode.trim_start_matches('0')));
         }
         if let Some(wait) = first.text("tcp-ut").and_then(time).and_then(|time| bounded(time, 1_000, 3_600)) {
-            service.put("limits", "unacknowledged", wait);
+            service.put("limits", "tcp-user-timeout", wait);
         }
     }
 
@@ -294,14 +294,14 @@ impl<'d> Import<'d> {
             *route.of("backend-tls") = draft.of("backend-tls").clone();
         }
         let (answer, content) = times(backend, self.client_time);
-        for (key, time) in [("answer-timeout", answer), ("content-timeout", content)] {
+        for (key, time) in [("response-timeout", answer), ("body-timeout", content)] {
             if service.of("http").text(key) != Some(format!("\"{time}\"")) {
                 route.put("", key, time);
             }
         }
         if let Some((from, to)) = &cell.path {
             route.put("", "path", from.as_str());
-            route.put("", "new-path", to.as_str());
+            route.put("", "rewrite-path", to.as_str());
         }
         let mut request = cell.request.clone();
         if let Some(line) = backend.proxy.last(&["option", "forwardfor"])
@@ -392,7 +392,7 @@ impl<'d> Import<'d> {
         let request = of(proxy, "http-request").or(client);
         let idle = of(proxy, "http-keep-alive").or(of(proxy, "http-request")).or(client);
         if let Some(text) = request.and_then(|time| bounded(time, 100, 3_600)) {
-            service.put("http", "head-timeout", text);
+            service.put("http", "header-timeout", text);
         }
         if let Some(text) = idle.and_then(|time| bounded(time, 100, 86_400)) {
             service.put("http", "idle", text);
@@ -400,8 +400,8 @@ impl<'d> Import<'d> {
         let Some(first) = backends.iter().find(|backend| backend.has_servers) else { return };
         self.fields_of_client(proxy, backends, service);
         let (answer, content) = times(first, client);
-        service.put("http", "content-timeout", content);
-        service.put("http", "answer-timeout", answer);
+        service.put("http", "body-timeout", content);
+        service.put("http", "response-timeout", answer);
         let proxies: Vec<_> = backends.iter().map(|backend| &backend.proxy).collect();
         if let Some(text) = of(&first.proxy, "connect").and_then(|time| bounded(time, 100, 3_600)) {
             service.put("limits", "connect", text);
@@ -476,7 +476,7 @@ fn header_of(line: &Line) -> Option<&str> {
     line.words.get(at + 1).map(String::as_str).filter(|name| !name.eq_ignore_ascii_case("x-forwarded-for"))
 }
 
-/// `answer-timeout` and `content-timeout` towards a backend.
+/// `response-timeout` and `body-timeout` towards a backend.
 fn times(backend: &Backend<'_>, client: Option<std::time::Duration>) -> (String, String) {
     let server = backend.proxy.last(&["timeout", "server"]).and_then(|line| time(line.word(2)));
     let none = || "none".to_owned();

@@ -128,8 +128,8 @@ fn rules_become_routes_in_their_order() {
         (
             "http-request set-header A 1\n http-request set-header B 2 if { path_beg /x/ }",
             vec![
-                "path = /x/; backend = 9; set-request-fields = A: 1, B: 2",
-                "backend = 9; set-request-fields = A: 1",
+                "path = /x/; backend = 9; set-request-headers = A: 1, B: 2",
+                "backend = 9; set-request-headers = A: 1",
             ],
         ),
         // `allow` spares later refusals of requests, and no choice of backends.
@@ -266,7 +266,7 @@ fn defaults_are_those_before_or_those_that_are_named() {
     let lines: Vec<_> = config
         .lines()
         .filter(|line| {
-            ["name", "mode", "answer-timeout"].iter().any(|key| line.starts_with(&format!("{key} =")))
+            ["name", "mode", "response-timeout"].iter().any(|key| line.starts_with(&format!("{key} =")))
         })
         .collect();
     assert_eq!(
@@ -274,10 +274,10 @@ fn defaults_are_those_before_or_those_that_are_named() {
         [
             "name = \"a\"",
             "mode = \"http\"",
-            "answer-timeout = \"1s\"",
+            "response-timeout = \"1s\"",
             "name = \"b\"",
             "mode = \"http\"",
-            "answer-timeout = \"2s\"",
+            "response-timeout = \"2s\"",
             "name = \"c\""
         ],
         "{config}"

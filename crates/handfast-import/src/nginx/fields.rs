@@ -42,7 +42,7 @@ impl<'d> Import<'d> {
                 }
                 ("x-forwarded-proto", "https") if routes.has_tls => routes.is_forwarded = true,
                 (name, "") if !is_of_connection(name) && name != "host" => {
-                    route.of("").append("remove-request-fields", name);
+                    route.of("").append("remove-request-headers", name);
                 }
                 (name, _) if is_of_connection(name) => {}
                 (name, _) if names_client(name) => {
@@ -57,7 +57,7 @@ impl<'d> Import<'d> {
                         has_host |= is_host && value == "{host}";
                         route
                             .of("")
-                            .append("set-request-fields", format!("{}: {value}", directive.argument(0)));
+                            .append("set-request-headers", format!("{}: {value}", directive.argument(0)));
                     }
                     Err(variable) => {
                         self.note(directive, Fate::Refused, format!("Handfast has no {variable}"));
@@ -66,7 +66,7 @@ impl<'d> Import<'d> {
             }
         }
         if !is_host_written {
-            route.of("").append("set-request-fields", format!("host: {}", target.host()));
+            route.of("").append("set-request-headers", format!("host: {}", target.host()));
         }
         has_host
     }
@@ -76,14 +76,14 @@ impl<'d> Import<'d> {
         for directive in
             scope.all("proxy_hide_header").into_iter().filter(|hidden| !is_of_connection(hidden.argument(0)))
         {
-            route.of("").append("remove-response-fields", directive.argument(0).to_ascii_lowercase());
+            route.of("").append("remove-response-headers", directive.argument(0).to_ascii_lowercase());
         }
         for directive in scope.all("add_header") {
             let (name, value) = (directive.argument(0), directive.argument(1));
             match template(value, facts) {
                 Ok(_) if value.is_empty() || is_of_connection(name) => {}
                 Ok(value) => {
-                    route.of("").append("add-response-fields", format!("{name}: {value}"));
+                    route.of("").append("add-response-headers", format!("{name}: {value}"));
                     if directive.argument(2) != "always" {
                         let effect = "responses with errors have it too, as with `always`";
                         self.note(directive, Fate::Approximated, effect);

@@ -18,10 +18,10 @@ const DEFAULT_MAX_BODY_BYTES: u64 = 1 << 20;
 const TIMES: [(&str, &str, &str); 6] = [
     ("proxy_connect_timeout", "limits", "connect"),
     ("keepalive_timeout", "http", "idle"),
-    ("client_header_timeout", "http", "head-timeout"),
-    ("client_body_timeout", "http", "content-timeout"),
-    ("proxy_read_timeout", "http", "content-timeout"),
-    ("proxy_read_timeout", "http", "answer-timeout"),
+    ("client_header_timeout", "http", "header-timeout"),
+    ("client_body_timeout", "http", "body-timeout"),
+    ("proxy_read_timeout", "http", "body-timeout"),
+    ("proxy_read_timeout", "http", "response-timeout"),
 ];
 
 /// A server with its scope and names.
@@ -212,7 +212,7 @@ impl<'d> Import<'d> {
         }
         let most = scopes.iter().filter_map(|scope| scope.text("max_headers")?.parse::<i64>().ok()).max();
         if let Some(most) = most {
-            service.put("http", "max-fields", most.clamp(1, 1_024));
+            service.put("http", "max-headers", most.clamp(1, 1_024));
         }
         let has_text = |name: &str, text: &str| scopes.iter().any(|scope| scope.text(name) == Some(text));
         if has_text("underscores_in_headers", "on") || has_text("ignore_invalid_headers", "off") {

@@ -319,7 +319,7 @@ impl<'d> Import<'d> {
                 );
             }
             route.put("", "path", written(path, is_exact));
-            route.put("", "new-path", new);
+            route.put("", "rewrite-path", new);
         }
         self.access(scope, route);
         let has_host = self.request_fields(scope, &target, route, routes);

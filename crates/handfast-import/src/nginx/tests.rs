@@ -278,7 +278,7 @@ fn newer_directives_are_converted() {
     let pass = "proxy_pass http://a:1; proxy_redirect off;";
     for (text, expected) in [
         (server(&format!("location / {{ proxy_http_version 2; {pass} }}")), "backend-version = \"h2\""),
-        (server(&format!("max_headers 50; location / {{ {pass} }}")), "max-fields = 50"),
+        (server(&format!("max_headers 50; location / {{ {pass} }}")), "max-headers = 50"),
         (server(&format!("ignore_invalid_headers off; location / {{ {pass} }}")), "underscores = \"forward\""),
         (
             format!(
@@ -355,7 +355,7 @@ fn a_target_as_the_client_sent_it_is_no_path() {
         "server { listen 80; location / { proxy_pass http://a:1$request_uri; proxy_set_header Proxy ''; } }",
     );
     assert!(
-        config.contains("backend = [\"a:1\"]") && !config.contains("remove-request-fields"),
+        config.contains("backend = [\"a:1\"]") && !config.contains("remove-request-headers"),
         "{config}\n{notes:?}"
     );
     let (config, _) = converted("server { listen 80; location / { proxy_pass http://a:1/b$request_uri; } }");

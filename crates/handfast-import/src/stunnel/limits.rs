@@ -15,7 +15,7 @@ pub(super) fn limits(translation: &Translation<'_>, draft: &mut Draft, notes: &m
         ("timeoutbusy", "handshake"),
         ("timeoutconnect", "connect"),
         ("timeoutidle", "idle"),
-        ("timeoutclose", "backend-ended"),
+        ("timeoutclose", "half-closed-client"),
     ] {
         let Some(setting) = given.get(option) else { continue };
         match duration(setting, notes) {
@@ -65,7 +65,7 @@ fn socket(setting: &Setting, draft: &mut Draft, notes: &mut Notes) {
     match (name.trim(), value.trim()) {
         ("TCP_NODELAY" | "SO_KEEPALIVE" | "SO_REUSEADDR", "1" | "yes") => {}
         ("TCP_KEEPIDLE", seconds) if seconds.parse::<u32>().is_ok_and(|seconds| seconds > 0) => {
-            draft.put("limits", "keepalive", format!("{seconds}s"));
+            draft.put("limits", "tcp-keepalive", format!("{seconds}s"));
         }
         _ => leave_out(notes, setting, "this socket option is not changed"),
     }

@@ -253,9 +253,9 @@ fn certificates_of_clients_are_pinned_without_an_authority() {
 #[test]
 fn a_redirect_to_no_port_is_a_refusal() {
     let imported = good(&format!("{WEB}verifyChain = yes\nCAfile = ca.pem\nredirect = 127.0.0.1:0\n"));
-    assert!(!imported.config.contains("failed-to") && !imported.is_exact(), "{imported:?}");
+    assert!(!imported.config.contains("fallback-backend") && !imported.is_exact(), "{imported:?}");
     let alone = good(&format!("{WEB}verifyChain = yes\nCAfile = ca.pem\nredirect = 8404\n"));
-    assert!(alone.config.contains("failed-to = [\"localhost:8404\"]"), "{}", alone.config);
+    assert!(alone.config.contains("fallback-backend = [\"localhost:8404\"]"), "{}", alone.config);
 }
 
 #[test]

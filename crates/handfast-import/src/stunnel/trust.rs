@@ -159,7 +159,7 @@ fn clients(
             Some(Address::Tcp(_, 0)) => {
                 approximate(notes, setting, "nothing can be reached on port 0: such clients are refused");
             }
-            Some(address) => draft.of(section).append("failed-to", address.backend("localhost")),
+            Some(address) => draft.of(section).append("fallback-backend", address.backend("localhost")),
             None => refuse(notes, setting, "expected a host and a port"),
         }
     }

@@ -62,7 +62,7 @@ impl Serialize for Seconds<'_> {
             seconds.seconds("queue", self.0.queue)?;
         }
         seconds.seconds("connect", self.0.connect)?;
-        seconds.seconds("answer", self.0.answer)?;
+        seconds.seconds("response", self.0.answer)?;
         seconds.seconds("relay", self.0.relay)?;
         seconds.0.end()
     }
@@ -112,7 +112,7 @@ pub(super) mod tests {
             line(&record),
             "{\"time\":\"2026-03-01T12:00:00.000Z\",\"service\":\"web\",\"client\":\"192.0.2.7:50123\",\"sni\":\"example.org\",\
              \"version\":\"TLSv1.3\",\"request\":\"a1\",\"protocol\":\"http/1.1\",\"method\":\"GET\",\"host\":\"example.org\",\
-             \"path\":\"/a?b=c\",\"status\":502,\"seconds\":{\"hello\":0.000000,\"connect\":0.000000,\"answer\":0.001500,\
+             \"path\":\"/a?b=c\",\"status\":502,\"seconds\":{\"hello\":0.000000,\"connect\":0.000000,\"response\":0.001500,\
              \"relay\":0.000000},\"bytes_from_client\":0,\"bytes_to_client\":0,\"backend\":\"10.0.0.1:80\",\"reused\":true,\"retries\":1,\
              \"backends_failed\":1,\"backend_failures\":[{\"backend\":\"10.0.0.2:80\",\"cause\":\"closed-early\"}],\
              \"broken_rule\":\"host-missing\",\

@@ -53,7 +53,7 @@ counters! {
     /// Duration of successful connection attempts.
     connect: Distribution = Histogram => ["connect"];
     /// From the client's bytes to its next ones.
-    answer: Distribution = Histogram => ["answer"];
+    response: Distribution = Histogram => ["response"];
     /// Its weight; `None` when it is not configured any more.
     weight: Option<u32>;
     /// True if it is used only while no other one is up.
@@ -144,7 +144,7 @@ events! {
             it.connect.record(after);
         };
         /// It sent data this long after the client's bytes had arrived.
-        answered(after: Duration) => it.answer.record(after);
+        answered(after: Duration) => it.response.record(after);
         /// A connection to it was closed.
         disconnected() => it.disconnected.add(1);
         /// Connecting to it failed.

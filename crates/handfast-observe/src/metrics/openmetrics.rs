@@ -140,7 +140,7 @@ fn handshakes(to: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
             "Handshakes that cost a round trip more because the client's key share was of a group not wanted here"
             => rows(each(), |service| service.hello_retries);
         counter "handfast_client_certificates_failed",
-            "Clients whose certificate failed, by what was wrong with it; they were refused, or served by the backends in failed-to"
+            "Clients whose certificate failed, by what was wrong with it; they were refused, or served by the backends in fallback-backend"
             => split(asking, "reason", |service| words(&service.certificate_faults));
         counter "handfast_tickets_offered", "Clients' hellos that offered to resume a session"
             => rows(each(), |service| service.tickets_offered);
@@ -195,9 +195,9 @@ fn backends(to: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
             => split(each(), "cause", |backend| words(&backend.failures));
         seconds "handfast_backend_connect", "How long connecting to it took, when it succeeded"
             => rows(each(), |backend| &backend.connect);
-        seconds "handfast_backend_answer",
+        seconds "handfast_backend_response",
             "From the client's bytes to the next ones of the backend: how long it thinks, and the network to it"
-            => rows(each(), |backend| &backend.answer);
+            => rows(each(), |backend| &backend.response);
         gauge "handfast_source_ports_in_use",
             "Source ports that connections to this backend use now, those in TIME_WAIT not counted"
             => ports.iter().map(|(name, (ports, _))| (vec![("backend", *name)], *ports));
@@ -257,7 +257,7 @@ fn threads(to: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
         seconds "handfast_loop_lag", "How long an event had to wait while the thread worked on others"
             => rows(each(), |thread| &thread.loop_lag);
         gauge "handfast_loop_tasks", "Tasks the loop holds now" => rows(each(), |thread| thread.tasks);
-        counter "handfast_handshakes_moved",
+        counter "handfast_handshakes_offloaded",
             "Handshakes whose signature another thread made, because many newcomers waited"
             => rows(each(), |thread| thread.signed_elsewhere);
         counter "handfast_panics", "Tasks that panicked, each of which cost one connection: a bug of Handfast"

@@ -274,8 +274,8 @@ fn control(registry: &Registry) {
         machines: vec![MachineSnapshot {
             name: "web-2".into(),
             version: "0.1.0".into(),
-            heard_at: at(98),
-            clock_differs_seconds: 0.5,
+            last_seen_at: at(98),
+            clock_offset_seconds: 0.5,
             clock_behind: true,
         }],
         keys_shared_at: Some(at(97)),
@@ -366,11 +366,14 @@ fn the_json_is_as_recorded() -> Result<(), impl fmt::Debug> {
 fn counts_for_the_next_process_are_as_recorded() {
     let registry = registry();
     let counts = registry.counts();
+    record("counts.txt", &counts[0].1);
     is_as_recorded(&counts[0].1, include_str!("recorded/counts.txt"));
     // A process passes on the counts it received when their process has ended; each line has a place in a snapshot.
     let next = self::registry();
     next.process_ended(1);
     next.receive_counts(2, counts);
     next.process_ended(2);
-    is_as_recorded(&next.counts()[0].1, include_str!("recorded/counts-of-two.txt"));
+    let of_two = &next.counts()[0].1;
+    record("counts-of-two.txt", of_two);
+    is_as_recorded(of_two, include_str!("recorded/counts-of-two.txt"));
 }

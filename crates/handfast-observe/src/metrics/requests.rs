@@ -26,7 +26,7 @@ words! {
         /// Until a connection to a backend could be used.
         Connect = "connect";
         /// Until the first byte of the response.
-        Answer = "answer";
+        Response = "response";
         /// Until its end.
         Relay = "relay";
     }
@@ -155,7 +155,7 @@ impl ServiceMetrics {
             (Phase::Hello, seconds.hello),
             (Phase::Queue, seconds.queue),
             (Phase::Connect, seconds.connect),
-            (Phase::Answer, seconds.answer),
+            (Phase::Response, seconds.answer),
             (Phase::Relay, seconds.relay),
         ];
         for (phase, duration) in phases.into_iter().filter(|(_, duration)| !duration.is_zero()) {

@@ -153,9 +153,9 @@ pub struct MachineSnapshot {
     pub version: String,
     /// Time of its last message.
     #[serde(with = "times")]
-    pub heard_at: SystemTime,
+    pub last_seen_at: SystemTime,
     /// Difference of its clock from ours.
-    pub clock_differs_seconds: f64,
+    pub clock_offset_seconds: f64,
     /// True if its clock is behind ours, and not ahead.
     pub clock_behind: bool,
 }

@@ -105,8 +105,8 @@ fn a_name_keeps_its_numbers_over_reloads() {
     assert_eq!(snapshot.services[0].accepted, 2);
     let seen = &snapshot.services[0].backends[0];
     assert_eq!((seen.connected, seen.failed(), seen.connections()), (1, 1, 1));
-    assert_eq!((seen.connect.sum_seconds(), seen.answer.sum_seconds()), (0.001, 0.007));
-    let line = "handfast_backend_answer_seconds_count{service=\"web\",backend=\"127.0.0.1:80\"} 1\n";
+    assert_eq!((seen.connect.sum_seconds(), seen.response.sum_seconds()), (0.001, 0.007));
+    let line = "handfast_backend_response_seconds_count{service=\"web\",backend=\"127.0.0.1:80\"} 1\n";
     assert!(openmetrics(snapshot).contains(line));
 }
 

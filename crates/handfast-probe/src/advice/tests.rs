@@ -126,7 +126,7 @@ pub(crate) fn sample() -> Report {
             },
             AddressReport {
                 address: "2001:db8:1234:5678::1".into(),
-                trouble: Some(error.clone()),
+                error: Some(error.clone()),
                 ..AddressReport::default()
             },
         ],
@@ -140,7 +140,7 @@ pub(crate) fn sample() -> Report {
             post_quantum: true,
         },
         runs: 20,
-        failures: vec![Failed { count: 1, trouble: error }],
+        failures: vec![Failed { count: 1, error }],
         full: kind(91.7, 2, 27.1),
         resumed: Some(kind(46.9, 1, 2.2)),
         early: None,

@@ -83,8 +83,8 @@ fn findings(report: &Report, page: &mut Page) {
 fn found(report: &Report) -> Vec<(String, String)> {
     let warning = |what: String| ("  ⚠ ".to_owned(), what);
     let failed = report.failures.iter().map(|failed| {
-        let hint = failed.trouble.hint.as_ref().map(|hint| format!(": {hint}")).unwrap_or_default();
-        (format!("  {} × ", failed.count), format!("{}{hint}", failed.trouble.what))
+        let hint = failed.error.hint.as_ref().map(|hint| format!(": {hint}")).unwrap_or_default();
+        (format!("  {} × ", failed.count), format!("{}{hint}", failed.error.what))
     });
     let missed = report.limits.iter().filter(|limit| !limit.held).map(|limit| {
         let found = limit.found_ms.map_or("no such figure".into(), ms);

@@ -61,7 +61,7 @@ pub(super) fn begin(name: &std::ffi::CStr) -> io::Result<OwnedFd> {
     // Works only where the kernel lets the parent send it; the end of standard input works always.
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
     handfast_net::sys::sandbox::give_up_privileges()?;
-    own_program::parent("where process.private-keys is \"apart\"")
+    own_program::parent("where process.private-keys is \"separate-process\"")
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

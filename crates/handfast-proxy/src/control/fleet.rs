@@ -266,8 +266,8 @@ impl Fleet {
             |Machine { name, version, last_received_at: received_at, clock_ahead, .. }| MachineSnapshot {
                 name,
                 version,
-                heard_at: SystemTime::UNIX_EPOCH + Duration::from_millis(received_at),
-                clock_differs_seconds: clock_ahead.unsigned_abs() as f64 / 1_000.0,
+                last_seen_at: SystemTime::UNIX_EPOCH + Duration::from_millis(received_at),
+                clock_offset_seconds: clock_ahead.unsigned_abs() as f64 / 1_000.0,
                 clock_behind: clock_ahead < 0,
             };
         Some(FleetSnapshot {

@@ -75,7 +75,7 @@ mod tests {
     /// A check over the service's TLS would always fail there: connections of such clients have none.
     #[test]
     fn backends_of_clients_whose_certificate_fails_are_checked_in_plain_text() {
-        let more = "client-certificates = { mode = \"request\", ca = \"web.pem\", failed-to = \"127.0.0.1:2\" }\n\
+        let more = "client-certificates = { mode = \"request\", ca = \"web.pem\", fallback-backend = \"127.0.0.1:2\" }\n\
                     backend-tls = { ca = \"web.pem\", name = \"localhost\" }\ncheck = { type = \"tcp\" }\n";
         let service = format!(
             "[admin]\nlisten = \"off\"\n[access-log]\nto = \"off\"\n[[service]]\nname = \"web\"\nlisten = \"127.0.0.1:0\"\n\

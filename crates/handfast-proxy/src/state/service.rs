@@ -245,7 +245,7 @@ impl<'b, 'a, 'p> ServiceBuilder<'b, 'a, 'p> {
             match (written.on_disk(), &self.context.carried.throwaway) {
                 (Some(source), _) => sources.push(source),
                 (None, _) if self.context.keys_apart => self.context.report.error(
-                    "the throwaway certificate's key is made in this process, which process.private-keys = \"apart\" forbids\n  \
+                    "the throwaway certificate's key is made in this process, which process.private-keys = \"separate-process\" forbids\n  \
                      hint: name a certificate and its key in files, or private-keys = \"in-process\"",
                 ),
                 (None, Some(throwaway)) => sources.push(Box::new(Arc::clone(throwaway))),

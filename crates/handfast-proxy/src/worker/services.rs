@@ -444,7 +444,7 @@ fn routes(
 pub(crate) struct Chosen {
     /// The index of its route; 0: the service itself.
     pub(crate) route: usize,
-    /// True if the client's certificate failed, and the backends are those of such clients (`failed-to`).
+    /// True if the client's certificate failed, and the backends are those of such clients (`fallback-backend`).
     pub(crate) failed: bool,
 }
 

@@ -26,7 +26,7 @@ const TOLD: &str = "the client sees a failure and no clean end, and the log name
 pub(super) const CASES: &[Case] = &[
     case("backend-refuses", "connect", ("no process listens at the backend's address", TOLD), refuses),
     case("connect-dropped", "connect", ("every packet to the backend is dropped", TOLD), |stage| {
-        ruled(stage, Rule::Drop, &["connect/backend/connect-deadline"])
+        ruled(stage, Rule::Drop, &["connect/backend/connect-timeout"])
     })
     .with(limits(QUICK)),
     case("connect-reset", "connect", ("a firewall answers with a reset", TOLD), |stage| {
@@ -77,7 +77,7 @@ pub(super) const CASES: &[Case] = &[
         "connect",
         ("the backend accepts, and sends nothing before or in TLS", TOLD),
         |stage| {
-            let late = ["connect/backend/connect-deadline", "connect/backend/handshake-deadline"];
+            let late = ["connect/backend/connect-timeout", "connect/backend/handshake-timeout"];
             behaves(stage, Manner::Silent, &late)
         },
     )
@@ -214,8 +214,8 @@ fn backlog_full(stage: &mut Stage) -> Result<(), CaseError> {
     }
     in_vain(stage)?;
     stage.happened(format!("{full} of {WAITING} others could not connect either"));
-    stage.record_of(&["connect/backend/connect-deadline"])?;
-    stage.expect(&["connect/backend/connect-deadline"]);
+    stage.record_of(&["connect/backend/connect-timeout"])?;
+    stage.expect(&["connect/backend/connect-timeout"]);
     drop(filling);
     let backend = stage.backend()?;
     backend.backlog(128)?;

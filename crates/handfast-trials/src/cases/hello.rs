@@ -258,7 +258,7 @@ fn silent(stage: &mut Stage) -> Result<(), CaseError> {
     let mut stream = stage.dial()?;
     let took = cut_after(&mut stream, |_| {})?;
     stage.happened(format!("silent for {} ms, until it was ended", took.as_millis()));
-    stage.expect(&["hello/client/handshake-deadline"]);
+    stage.expect(&["hello/client/handshake-timeout"]);
     Ok(())
 }
 
@@ -266,7 +266,7 @@ fn dripping(stage: &mut Stage) -> Result<(), CaseError> {
     let (mut peer, hello) = stage.hello()?;
     let sent = dripped(&mut peer.stream, &hello[..hello.len().min(1_000) - 1])?;
     stage.happened(format!("{sent} bytes were dripped"));
-    stage.expect(&["hello/client/handshake-deadline"]);
+    stage.expect(&["hello/client/handshake-timeout"]);
     Ok(())
 }
 
@@ -275,7 +275,7 @@ fn silent_after_hello(stage: &mut Stage) -> Result<(), CaseError> {
     peer.write(&hello)?;
     let took = cut_after(&mut peer.stream, |_| {})?;
     stage.happened(format!("the handshake stood still for {} ms, until it was ended", took.as_millis()));
-    stage.expect(&["handshake/client/handshake-deadline"]);
+    stage.expect(&["handshake/client/handshake-timeout"]);
     Ok(())
 }
 
@@ -641,7 +641,7 @@ fn header_dripped(stage: &mut Stage) -> Result<(), CaseError> {
     }
     let sent = dripped(&mut stream, &header)?;
     stage.happened(format!("{sent} bytes of a header were dripped"));
-    stage.expect(&["hello/client/handshake-deadline"]);
+    stage.expect(&["hello/client/handshake-timeout"]);
     Ok(())
 }
 

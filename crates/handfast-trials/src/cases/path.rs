@@ -18,7 +18,7 @@ use crate::setup::limits;
 use crate::stage::{Stage, undisturbed};
 use crate::subject::Subject;
 
-const SOON: &str = "unacknowledged = \"1s\"\nkeepalive = \"1s\"";
+const SOON: &str = "tcp-user-timeout = \"1s\"\ntcp-keepalive = \"1s\"";
 const TOLD: &str = "both sides see an abort, and the log names the cause";
 
 pub(super) const CASES: &[Case] = &[

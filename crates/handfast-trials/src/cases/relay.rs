@@ -81,7 +81,7 @@ pub(super) const CASES: &[Case] = &[
         ),
         |stage| stuck(stage, Direction::ToBackend),
     )
-    .with(limits("unacknowledged = \"10m\"")),
+    .with(limits("tcp-user-timeout = \"10m\"")),
     case(
         "client-stops-reading",
         "relay",
@@ -91,7 +91,7 @@ pub(super) const CASES: &[Case] = &[
         ),
         |stage| stuck(stage, Direction::ToClient),
     )
-    .with(limits("unacknowledged = \"10m\"")),
+    .with(limits("tcp-user-timeout = \"10m\"")),
     case(
         "backend-never-reads",
         "relay",
@@ -101,7 +101,7 @@ pub(super) const CASES: &[Case] = &[
         ),
         never_reads,
     )
-    .with(limits("unacknowledged = \"4s\"")),
+    .with(limits("tcp-user-timeout = \"4s\"")),
     case(
         "record-tampered-by-client",
         "relay",

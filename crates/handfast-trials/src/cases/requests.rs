@@ -28,7 +28,7 @@ pub(super) const NO_REQUESTS: &str = "bytes are forwarded there, and requests ar
 pub(super) const KEPT: Setup = http("[service.http]\npool-idle = \"1s\"");
 
 /// So that only the client's leave can end a request.
-const PATIENT: Setup = http("[service.http]\npool-idle = \"1s\"\nanswer-timeout = \"10m\"");
+const PATIENT: Setup = http("[service.http]\npool-idle = \"1s\"\nresponse-timeout = \"10m\"");
 
 pub(super) const GET: &[u8] = b"GET /page HTTP/1.1\r\nHost: localhost\r\n\r\n";
 /// A response of ten bytes, and its content.
@@ -72,7 +72,7 @@ pub(super) const CASES: &[Case] = &[
         ),
         dripping,
     )
-    .with(http("[service.http]\nhead-timeout = \"1s\"")),
+    .with(http("[service.http]\nheader-timeout = \"1s\"")),
     of_requests(
         "endless-head",
         "hello",
@@ -238,7 +238,7 @@ fn dripping(stage: &mut Stage) -> Result<(), CaseError> {
     let took = begun.elapsed();
     http::response(&mut client)?.must_be(408)?;
     stage.happened(format!("{sent} bytes of a head were dripped in {} ms", took.as_millis()));
-    stage.expect(&["hello/client/request-deadline"]);
+    stage.expect(&["hello/client/request-timeout"]);
     match sent {
         0..5 => Err(CaseError::Lab(format!("only {sent} bytes were dripped"))),
         _ if took >= DEADLINE => broken(format!("{sent} bytes were taken in {took:?}")),
@@ -456,7 +456,7 @@ fn reload_in_response(stage: &mut Stage) -> Result<(), CaseError> {
     let file = stage.folder.join("handfast.toml");
     let good = stage.configuration();
     let (mut client, mut backend) = half_answered(stage)?;
-    put(&file, good.replacen("pool-idle", "max-head = \"1KiB\"\npool-idle", 1))?;
+    put(&file, good.replacen("pool-idle", "max-header-size = \"1KiB\"\npool-idle", 1))?;
     reloads(stage)?;
     completes(&mut client, &mut backend)?;
     // It is kept, and so is its configuration. The backend's connection serves its next request.

@@ -30,7 +30,7 @@ pub(super) const CASES: &[Case] = &[
         ),
         late,
     )
-    .with(setup("[service.http]\npool-idle = \"1s\"\nanswer-timeout = \"1s\"")),
+    .with(setup("[service.http]\npool-idle = \"1s\"\nresponse-timeout = \"1s\"")),
     of_requests(
         "response-stops",
         "relay",
@@ -40,7 +40,7 @@ pub(super) const CASES: &[Case] = &[
         ),
         stops,
     )
-    .with(setup("[service.http]\npool-idle = \"1s\"\ncontent-timeout = \"1s\"")),
+    .with(setup("[service.http]\npool-idle = \"1s\"\nbody-timeout = \"1s\"")),
     of_requests(
         "response-not-http",
         "relay",
@@ -118,7 +118,7 @@ fn late(stage: &mut Stage) -> Result<(), CaseError> {
     http::response(&mut client)?.must_be(504)?;
     let took = begun.elapsed();
     stage.happened(format!("no response for {} ms, until it was given up", took.as_millis()));
-    stage.expect(&["relay/backend/answer-deadline"]);
+    stage.expect(&["relay/backend/response-timeout"]);
     if took < LIMIT - EARLY {
         return broken(format!("it was given up after {took:?}, before its deadline"));
     }
@@ -136,7 +136,7 @@ fn stops(stage: &mut Stage) -> Result<(), CaseError> {
     let begun = Instant::now();
     let ending = client.ends();
     stage.happened(format!("a half, then nothing for {} ms", begun.elapsed().as_millis()));
-    stage.expect(&["relay/backend/content-deadline"]);
+    stage.expect(&["relay/backend/body-timeout"]);
     ending.must_abort("the client")?;
     backend.ends().must_abort("the backend")
 }

@@ -14,7 +14,7 @@ pub(super) const HANDFAST: Subject = Subject {
     version: "--version",
     file: "handfast.toml",
     modes: &Mode::ALL,
-    settings: &["connect", "handshake", "idle", "half-closed", "unacknowledged", "keepalive", "drain"],
+    settings: &["connect", "handshake", "idle", "half-closed", "tcp-user-timeout", "tcp-keepalive", "drain"],
     configuration,
     unknown_line: "bakend = 1",
     words: |file| ["proxy", "-c", file].map(str::to_owned).to_vec(),

@@ -18,7 +18,7 @@ pub(super) const HAPROXY: Subject = Subject {
     version: "-v",
     file: "haproxy.cfg",
     modes: &mode::RELAY_MODES,
-    settings: &["connect", "handshake", "idle", "half-closed", "unacknowledged", "keepalive", "drain"],
+    settings: &["connect", "handshake", "idle", "half-closed", "tcp-user-timeout", "tcp-keepalive", "drain"],
     configuration,
     unknown_line: "bakend",
     words: |file| ["-W", "-db", "-f", file].map(str::to_owned).to_vec(),
@@ -42,7 +42,7 @@ fn timeouts(scene: &Scene<'_>) -> (String, String) {
     };
     let client = if scene.limit("idle").is_none() { time("handshake", &idle) } else { idle.clone() };
     let keepalive = |side: &str| {
-        let lines = scene.limit("keepalive").map(milliseconds).map(|time| {
+        let lines = scene.limit("tcp-keepalive").map(milliseconds).map(|time| {
             format!(
                 " option {side}tcpka\n {side}tcpka-idle {time}\n {side}tcpka-intvl {time}\n {side}tcpka-cnt 3\n"
             )
@@ -74,7 +74,7 @@ fn configuration(scene: &Scene<'_>) -> String {
 
 fn service(scene: &Scene<'_>, name: &str, listen: &str, backends: &[&str]) -> String {
     let (mode, folder) = (scene.mode, scene.folder);
-    let gives_up = scene.limit("unacknowledged").map(|limit| format!(" tcp-ut {}", milliseconds(limit)));
+    let gives_up = scene.limit("tcp-user-timeout").map(|limit| format!(" tcp-ut {}", milliseconds(limit)));
     let gives_up = gives_up.unwrap_or_default();
     let mut bind = gives_up.clone();
     if mode.terminates() {

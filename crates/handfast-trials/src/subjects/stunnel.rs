@@ -15,7 +15,7 @@ pub(super) const STUNNEL: Subject = Subject {
     version: "-version",
     file: "stunnel.conf",
     modes: &[Mode::Terminate, Mode::Originate, Mode::StarttlsOut, Mode::ProxyOut],
-    settings: &["connect", "handshake", "idle", "half-closed", "keepalive"],
+    settings: &["connect", "handshake", "idle", "half-closed", "tcp-keepalive"],
     configuration,
     unknown_line: "bakend = 1",
     words: |file| vec![file.to_owned()],
@@ -28,7 +28,7 @@ pub(super) const STUNNEL: Subject = Subject {
 };
 
 fn configuration(scene: &Scene<'_>) -> String {
-    let keepalive = scene.limit("keepalive").map(|limit| {
+    let keepalive = scene.limit("tcp-keepalive").map(|limit| {
         let seconds = limit.as_secs().max(1);
         let options = |side: &str| {
             format!(

@@ -8,6 +8,7 @@ use std::net::{IpAddr, SocketAddr};
 use handfast_observe::cause::Cause;
 use handfast_observe::steps::Side;
 use handfast_text::calendar::seconds_since_1970;
+use handfast_text::renamed;
 use handfast_text::units::counted;
 use serde_json::Value;
 
@@ -156,9 +157,15 @@ pub(super) fn parse(line: &[u8]) -> Result<Entry, EntryError> {
         backends_failed: value["backends_failed"].as_u64().unwrap_or_default(),
         step: text(&reason["step"]),
         side: text(&reason["side"]),
-        cause: text(&reason["cause"]),
+        cause: cause(reason),
         detail: text(&reason["detail"]),
     })))
+}
+
+/// The word of a cause; an older log may have an old word for it.
+pub(super) fn cause(reason: &Value) -> String {
+    let word = reason["cause"].as_str().unwrap_or_default();
+    renamed::new_word(&renamed::CAUSES, word).unwrap_or(word).to_owned()
 }
 
 /// Seconds of a step.

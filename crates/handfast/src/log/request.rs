@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use handfast_observe::cause::Cause;
 
-use super::entry::{seconds, text};
+use super::entry::{cause, seconds, text};
 
 /// A request that has ended; unknown values are empty or zero.
 #[derive(Debug, Default, PartialEq)]
@@ -51,7 +51,7 @@ impl Request {
             status: number("status"),
             hello: seconds(value, "hello"),
             connect: seconds(value, "connect"),
-            answer: seconds(value, "answer"),
+            answer: seconds(value, "response"),
             relay: seconds(value, "relay"),
             from_client: number("bytes_from_client"),
             to_client: number("bytes_to_client"),
@@ -60,7 +60,7 @@ impl Request {
             retries: number("retries"),
             step: text(&reason["step"]),
             side: text(&reason["side"]),
-            cause: text(&reason["cause"]),
+            cause: cause(reason),
             detail: text(&reason["detail"]),
         }
     }

@@ -294,3 +294,17 @@ fn wrong_words_are_reported() {
     assert!(wrong(&["--summary", "--follow"]).contains("cannot be used with"));
     assert_eq!(words(&["--slow", "100ms"]).only.slow, Some(Duration::from_millis(100)));
 }
+
+/// Logs of an older version, and options of its user, have old words.
+#[test]
+fn old_words_of_causes_mean_the_new_ones() {
+    for (old, new) in handfast_text::renamed::CAUSES {
+        assert!(Cause::named(old).is_none() && Cause::named(new).is_some(), "{old}, {new}");
+        let text = [failed("192.0.2.1:1", "web", old), failed("192.0.2.1:2", "web", new), SERVED.to_owned()]
+            .join("\n");
+        for word in [old, new] {
+            let (lines, skipped) = shown(&["--cause", word, "access.log"], text.as_bytes());
+            assert_eq!((lines.lines().count(), skipped), (2, 0), "{word}: {lines}");
+        }
+    }
+}

@@ -2,7 +2,7 @@
 
 use std::io::{self, IsTerminal};
 
-use handfast_load::outcome::Refusal;
+use handfast_report::ToolError;
 use handfast_probe::text::Style;
 
 use crate::load::outputs::Output;
@@ -16,9 +16,9 @@ pub(super) const USUAL: u16 = 80;
 pub(super) fn output(
     option: &'static str,
     path: &Option<std::path::PathBuf>,
-) -> Result<Option<Output>, Refusal> {
+) -> Result<Option<Output>, ToolError> {
     let made = path.as_deref().map(Output::prepare).transpose();
-    made.map_err(|error| Refusal::failed(error.of(option).to_string()))
+    made.map_err(|error| ToolError::failed(error.of(option).to_string()))
 }
 
 /// Returns true if JSON goes to standard output, so that text goes to standard error; and the text's style.

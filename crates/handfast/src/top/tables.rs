@@ -150,7 +150,7 @@ fn backends(pair: &Pair<'_>, _: Look) -> Table {
         column("last failure", 12, 2) => words(backend.last_failure.as_deref().unwrap_or_default(), Shade::Faint);
         figures("connect p50", 6) => times(backend.connect.quantile_seconds(0.5));
         figures("p99", 8) => times(backend.connect.quantile_seconds(0.99));
-        figures("answer p50", 4) => times(backend.answer.quantile_seconds(0.5));
+        figures("response p50", 4) => times(backend.response.quantile_seconds(0.5));
         column("check", 16, 3) => words(check, checked);
     }
 }

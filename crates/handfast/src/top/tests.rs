@@ -37,9 +37,9 @@ fn status(process: u64, accepted: u64) -> Value {
             ],
             "backends": [
                 { "name": "10.0.0.7:80", "state": "up", "connected": accepted, "disconnected": accepted, "failures": {},
-                  "connect": times(1, 1.0), "answer": times(1, 1.0), "check": null },
+                  "connect": times(1, 1.0), "response": times(1, 1.0), "check": null },
                 { "name": "10.0.0.8:80", "state": "down", "connected": 7, "disconnected": 7, "failures": { "refused": 4 },
-                  "last_failure": "refused", "connect": times(1, 1.0), "answer": times(0, 0.0),
+                  "last_failure": "refused", "connect": times(1, 1.0), "response": times(0, 0.0),
                   "check": { "last_at": "2026-11-23T12:00:00.000Z", "last_failure": "status 503" } },
             ],
         }],

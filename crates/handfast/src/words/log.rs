@@ -7,9 +7,11 @@ use std::time::{Duration, SystemTime};
 use clap::Args;
 use handfast_net::prefix::Prefix;
 use handfast_observe::cause::Cause;
+use handfast_text::renamed;
 use handfast_text::suggest::did_you_mean;
 
 use crate::log::moment;
+use crate::talk;
 
 /// Text at the end of `--help`.
 pub(crate) const AFTER_HELP: &str = "\
@@ -122,7 +124,11 @@ fn time(text: &str) -> Result<f64, moment::MomentError> {
 }
 
 fn cause(text: &str) -> Result<Cause, UnknownCause> {
-    Cause::named(text).ok_or_else(|| {
+    let new = renamed::new_word(&renamed::CAUSES, text);
+    if let Some(new) = new {
+        talk::err(&format!("warning: --cause: {}", renamed::message(text, new)));
+    }
+    Cause::named(new.unwrap_or(text)).ok_or_else(|| {
         let hint = did_you_mean(text, Cause::all().map(Cause::name));
         let hint = hint.unwrap_or_else(|| "docs/diagnose/causes.md lists all causes".into());
         UnknownCause { hint }

@@ -158,7 +158,7 @@ fn behind_a_router_the_answers_find_their_way_with_the_rules_of_the_guide() {
         };
         // The answers go to the client itself, which knows nothing of them.
         assert!(connect(sources[0]).read_to_end().is_abort());
-        stage.proxy.record_of("connect/backend/connect-deadline");
+        stage.proxy.record_of("connect/backend/connect-timeout");
         if family.is_empty() {
             must("nft add table inet handfast");
             let chain = "chain inet handfast answers { type filter hook prerouting priority mangle; }";

@@ -342,8 +342,7 @@ fn a_handshake_that_stalls_is_ended_by_the_limit_and_another_backend_is_tried() 
             .collect();
         let failed = all.iter().find(|record| record.number("backends_failed") == 1);
         let failed = failed.unwrap_or_else(|| panic!("{mode:?}: one of two begins with it: {all:?}"));
-        let cause =
-            serde_json::json!([{ "backend": stuck.address.to_string(), "cause": "connect-deadline" }]);
+        let cause = serde_json::json!([{ "backend": stuck.address.to_string(), "cause": "connect-timeout" }]);
         assert_eq!(failed.value("backend_failures"), &cause, "{mode:?}, drips: {drips}");
         front.is_quiet();
     }

@@ -101,7 +101,7 @@ fn a_backend_that_does_not_answer_is_named() {
         let ending = client.read_to_end();
         assert!(!ending.close_notify, "{ending:?}");
     }
-    let record = stage.proxy.record_of("connect/backend/connect-deadline");
+    let record = stage.proxy.record_of("connect/backend/connect-timeout");
     assert!((0.25..2.0).contains(&record.seconds("connect")), "{record:?}");
     stage.is_quiet();
 }

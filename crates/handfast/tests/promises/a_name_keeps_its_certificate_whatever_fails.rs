@@ -238,7 +238,7 @@ fn an_order_goes_on_under_the_account_of_another_client() {
         let other = Folder::new();
         let mut config = scene.config(&[NAME]).text("acme", "folder", other.file("store").display());
         if apart {
-            config = config.text("process", "private-keys", "apart").text(
+            config = config.text("process", "private-keys", "separate-process").text(
                 "acme",
                 "key-folder",
                 other.file("keys").display(),

@@ -156,7 +156,7 @@ fn the_deadline_is_one() {
     let mut stream = dial(stage.proxy.address()).expect("the proxy listens");
     stream.write_all(b"PROXY TCP4").expect("a fresh socket takes them");
     assert!(is_refused(&stream));
-    let record = stage.proxy.record_of("hello/client/handshake-deadline");
+    let record = stage.proxy.record_of("hello/client/handshake-timeout");
     assert_eq!(record.detail(), "10 bytes of a PROXY header came");
     stage.is_quiet();
 }

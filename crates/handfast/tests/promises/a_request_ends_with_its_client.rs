@@ -27,7 +27,7 @@ fn silent() -> (Backend, Receiver<()>) {
 fn config(folder: &Folder, backend: &Backend) -> Config {
     Config::to(folder, backend.address).text("service", "mode", "http").text(
         "service.http",
-        "answer-timeout",
+        "response-timeout",
         "none",
     )
 }
@@ -91,7 +91,7 @@ fn whatever_way_it_leaves() {
             (lines.len() > number).then(|| lines[number].clone())
         });
         assert_eq!(ended.value("reason")["side"], "client", "{protocol} {way:?}: {ended:?}");
-        assert!(ended.seconds("answer") >= WAIT.as_secs_f64() * 0.9, "{protocol} {way:?}: {ended:?}");
+        assert!(ended.seconds("response") >= WAIT.as_secs_f64() * 0.9, "{protocol} {way:?}: {ended:?}");
         drop(kept);
     }
 }

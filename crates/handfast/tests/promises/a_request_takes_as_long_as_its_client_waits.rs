@@ -53,9 +53,9 @@ fn cases() -> Vec<Case> {
         received,
     };
     vec![
-        case("relay/backend/answer-deadline", Some(504), Sends::Nothing, silent, None),
-        case("relay/backend/answer-deadline", Some(504), Sends::All, silent, None),
-        case("relay/client/request-deadline", Some(408), Sends::Half, silent, None),
+        case("relay/backend/response-timeout", Some(504), Sends::Nothing, silent, None),
+        case("relay/backend/response-timeout", Some(504), Sends::All, silent, None),
+        case("relay/client/request-timeout", Some(408), Sends::Half, silent, None),
         case("relay/backend/closed-early", Some(502), Sends::Nothing, |_| pause(WAIT), None),
         case(
             "relay/backend/reset",
@@ -78,7 +78,7 @@ fn cases() -> Vec<Case> {
             None,
         ),
         case(
-            "relay/backend/content-deadline",
+            "relay/backend/body-timeout",
             Some(200),
             Sends::Nothing,
             |peer| {
@@ -160,8 +160,8 @@ fn in_both_versions_and_for_each_cause() {
         let limit = format!("{}ms", LIMIT.as_millis());
         let config = Config::to(&folder, backend.address)
             .text("service", "mode", "http")
-            .text("service.http", "content-timeout", &limit)
-            .text("service.http", "answer-timeout", &limit)
+            .text("service.http", "body-timeout", &limit)
+            .text("service.http", "response-timeout", &limit)
             .set("service.http", "retries", 0);
         let proxy = Proxy::start(config);
         let mut records = Vec::new();
@@ -371,7 +371,7 @@ fn and_for_a_head_that_does_not_end() {
     let folder = Folder::new();
     let config = Config::to(&folder, Backend::refusing()).text("service", "mode", "http");
     let limit = format!("{}ms", LIMIT.as_millis());
-    let proxy = Proxy::start(config.text("service.http", "head-timeout", limit));
+    let proxy = Proxy::start(config.text("service.http", "header-timeout", limit));
     let mut client = Client::connect(proxy.address(), &Trust::version(Version::Tls13).config());
     let began = Instant::now();
     client.send(b"GET / HTTP/1.1\r\n");

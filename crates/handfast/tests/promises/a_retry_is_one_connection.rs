@@ -125,7 +125,7 @@ fn where_there_is_no_other_backend_clients_wait_for_the_one_that_tries() {
     // Far more clients got the result than there were attempts, each with the cause, and none had to wait for another attempt.
     let lines =
         proxy.record("a client with that cause", |record| record.detail().contains("another connection"));
-    assert_eq!(lines.reason(), "connect/backend/connect-deadline", "{lines:?}");
+    assert_eq!(lines.reason(), "connect/backend/connect-timeout", "{lines:?}");
     wait_until("more records than clients that tried", || {
         (proxy.records().len() - known > 2 * CLIENTS).then_some(())
     });

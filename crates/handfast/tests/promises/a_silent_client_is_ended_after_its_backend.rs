@@ -1,5 +1,5 @@
 //! A silent client is ended after its backend: when the backend has ended and the client has everything, a client that says
-//! nothing more is closed cleanly within `limits.backend-ended`. One that goes on is not disturbed.
+//! nothing more is closed cleanly within `limits.half-closed-client`. One that goes on is not disturbed.
 
 use std::time::Duration;
 
@@ -10,7 +10,9 @@ const LIMIT: Duration = Duration::from_millis(500);
 
 /// A backend that has ended is to be waited for `LIMIT` only; the other limits are out of reach.
 fn stage(script: impl Fn(&mut backend::Peer) + Send + Sync + 'static) -> Stage {
-    Stage::with(Backend::start(script), |config, _| config.text("service.limits", "backend-ended", "500ms"))
+    Stage::with(Backend::start(script), |config, _| {
+        config.text("service.limits", "half-closed-client", "500ms")
+    })
 }
 
 #[test]
@@ -23,9 +25,9 @@ fn a_client_that_stays_silent_is_ended_in_order() {
         assert!(ending.is_clean(), "{version:?}: {ending:?}");
         client
     });
-    let record = stage.proxy.record_of("relay/backend/backend-ended");
+    let record = stage.proxy.record_of("relay/backend/backend-closed");
     assert!(record.detail().contains("nothing more came from it for 500ms"), "{record:?}");
-    stage.counts("backend", "backend-ended", 2);
+    stage.counts("backend", "backend-closed", 2);
     stage.is_quiet();
 }
 
@@ -84,7 +86,7 @@ fn a_fin_comes_with_the_end_of_an_exchange() {
     ];
     for (script, sends, answered, fin) in cases {
         let stage = Stage::with(Backend::start(script), |config, _| {
-            config.text("service.limits", "backend-ended", "1h")
+            config.text("service.limits", "half-closed-client", "1h")
         });
         for (version, expected) in Version::BOTH.into_iter().zip(fin) {
             let mut client = stage.client(&Trust::version(version).config());
@@ -124,7 +126,7 @@ fn a_client_that_still_receives_is_not_silent() {
     checker.take(&ending.bytes);
     assert_eq!(checker.arrived, ALL);
     assert!(ending.is_clean(), "{ending:?}");
-    let record = stage.proxy.record_of("relay/backend/backend-ended");
+    let record = stage.proxy.record_of("relay/backend/backend-closed");
     assert!(record.seconds("relay") > (LIMIT * 4).as_secs_f64(), "{record:?}");
     stage.is_quiet();
 }

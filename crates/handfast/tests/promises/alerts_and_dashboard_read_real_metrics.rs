@@ -148,7 +148,7 @@ fn proxy(folder: &Folder, echo: &Backend, api: &Backend) -> Proxy {
     let ca = folder.write("ca.pem", &authority().pem);
     let list = folder.write("list.pem", authority().revocation_list(&[], 1));
     let config = Config::empty()
-        .text("process", "private-keys", "apart")
+        .text("process", "private-keys", "separate-process")
         .service("web", format!("localhost:{}", echo.address.port()))
         .backend(Backend::refusing())
         .certificate(&certificate)
@@ -162,7 +162,7 @@ fn proxy(folder: &Folder, echo: &Backend, api: &Backend) -> Proxy {
         .service("api", api.address)
         .set("service", "client-tls", false)
         .text("service", "mode", "http")
-        .text("service.http", "head-timeout", "1s")
+        .text("service.http", "header-timeout", "1s")
         .service("dead-api", Backend::refusing())
         .set("service", "client-tls", false)
         .text("service", "mode", "http");
@@ -260,9 +260,9 @@ tests:
       - { series: 'handfast_requests_total{instance="a", service="well", status="2xx"}', values: '0+590x120' }
       - { series: 'handfast_requests_total{instance="a", service="well", status="5xx"}', values: '0+10x120' }
       - { series: 'handfast_requests_total{instance="a", service="late", status="2xx"}', values: '0+590x120' }
-      - { series: 'handfast_requests_failed_total{instance="a", service="late", side="client", cause="content-deadline"}', values: '0+12x120' }
-      - { series: 'handfast_requests_failed_total{instance="a", service="well", side="client", cause="content-deadline"}', values: '0+3x120' }
-      - { series: 'handfast_requests_failed_total{instance="a", service="well", side="backend", cause="content-deadline"}', values: '0+60x120' }
+      - { series: 'handfast_requests_failed_total{instance="a", service="late", side="client", cause="body-timeout"}', values: '0+12x120' }
+      - { series: 'handfast_requests_failed_total{instance="a", service="well", side="client", cause="body-timeout"}', values: '0+3x120' }
+      - { series: 'handfast_requests_failed_total{instance="a", service="well", side="backend", cause="body-timeout"}', values: '0+60x120' }
       - { series: 'handfast_connections_accepted_total{instance="a", service="distrusted"}', values: '0+60x120' }
       - { series: 'handfast_connections_closed_total{instance="a", service="distrusted", step="handshake", side="client", cause="alert"}', values: '0+12x120' }
       - { series: 'handfast_connections_accepted_total{instance="a", service="well"}', values: '0+60x120' }

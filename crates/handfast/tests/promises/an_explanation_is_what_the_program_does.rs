@@ -139,9 +139,14 @@ impl Draw {
             text.push_str(part);
         }
         if forwards {
-            text.push_str(self.of(&["", "", "answer-timeout = \"20s\"\n", "sticky = { cookie = \"at\" }\n"]));
+            text.push_str(self.of(&[
+                "",
+                "",
+                "response-timeout = \"20s\"\n",
+                "sticky = { cookie = \"at\" }\n",
+            ]));
             if text.contains("path = ") {
-                text.push_str(self.of(&["", "", "new-path = \"/new\"\n"]));
+                text.push_str(self.of(&["", "", "rewrite-path = \"/new\"\n"]));
             }
         }
         text

@@ -61,7 +61,8 @@ fn requests_that_hang_are_listed_with_what_they_wait_for() {
         .collect();
     let open = wait_until("the requests to be open", || {
         let open = proxy.status()["open"].clone();
-        let waits = open["requests"].as_array()?.iter().filter(|request| request["part"] == "answer").count();
+        let waits =
+            open["requests"].as_array()?.iter().filter(|request| request["part"] == "response").count();
         (waits == 3).then_some(open)
     });
     let requests = open["requests"].as_array().expect("a list");
@@ -87,7 +88,7 @@ fn requests_that_hang_are_listed_with_what_they_wait_for() {
         ("open", handfast(&proxy, &["open"]).output),
         ("top", handfast(&proxy, &["top", "--once"]).output),
     ] {
-        for word in ["/api/0", "answer", "127.0.0.1", &backend.address.to_string()] {
+        for word in ["/api/0", "response", "127.0.0.1", &backend.address.to_string()] {
             assert!(text.contains(word), "{place} has no {word}:\n{text}");
         }
         assert!(!text.contains("secret"), "{place}");
@@ -397,7 +398,7 @@ mod seconds {
             Some(lines.collect::<Vec<_>>()).filter(|lines| lines.len() == 12)
         });
         for line in lines {
-            assert_eq!(line.reason(), "relay/client/request-deadline", "{line:?}");
+            assert_eq!(line.reason(), "relay/client/request-timeout", "{line:?}");
             let detail = line.value("reason")["detail"].as_str().unwrap_or_default().to_owned();
             assert!(detail.contains("slower than `min-rate`, 240 bytes a second"), "{line:?}");
             let sent = line.number("bytes_from_client");
@@ -421,7 +422,7 @@ mod seconds {
         assert!(failures.iter().all(|failure| failure["status"] == 408), "{failures:?}");
         let ended = proxy.metrics().sum(
             "handfast_requests_failed_total",
-            &[("service", "web"), ("side", "client"), ("cause", "request-deadline")],
+            &[("service", "web"), ("side", "client"), ("cause", "request-timeout")],
         );
         assert!((ended - 12.0).abs() < 0.5, "{ended} were counted");
     }

@@ -59,7 +59,7 @@ fn status(answer: &str) -> &str {
 
 fn routes(server: impl std::fmt::Display) -> String {
     format!(
-        "[[service.route]]\npath = \"/inside\"\nset-request-fields = \"x-known: {{user}}\"\n\
+        "[[service.route]]\npath = \"/inside\"\nset-request-headers = \"x-known: {{user}}\"\n\
          forward-auth = {{ to = \"{server}\", path = \"/auth\", copy = [\"Remote-User\", \"Remote-Groups\"], timeout = \"2s\" }}\n"
     )
 }

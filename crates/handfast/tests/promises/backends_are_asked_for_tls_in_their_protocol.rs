@@ -189,7 +189,7 @@ fn the_next_backend_is_used_and_a_silent_one_has_its_limit() {
         echoes(&mut client, b"EHLO client\r\n");
     }
     let record = proxy.record("one that was tried in vain", |record| record.number("backends_failed") == 1);
-    assert_eq!(record.value("backend_failures")[0]["cause"], "connect-deadline", "{record:?}");
+    assert_eq!(record.value("backend_failures")[0]["cause"], "connect-timeout", "{record:?}");
 }
 
 // ── MySQL: the server greets with what the client needs to log in ──

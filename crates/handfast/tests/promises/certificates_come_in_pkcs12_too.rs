@@ -47,7 +47,7 @@ fn serves(apart: bool) {
             put(&folder, "shown.pfx", &shown, "-passout pass:").display(),
         );
     if apart {
-        config = config.text("process", "private-keys", "apart");
+        config = config.text("process", "private-keys", "separate-process");
     }
     let proxy = Proxy::start(config);
     let trust = Trust::version(Version::Tls13).forgetful().config();

@@ -267,7 +267,7 @@ fn who_fails_is_served_elsewhere_and_never_here() {
     let config = asking(&folder, &backend, "require")
         .text("service.client-certificates", "crl", list.display())
         .text("service.client-certificates", "refuse", "cn:bob")
-        .text("service.client-certificates", "failed-to", decoy.address);
+        .text("service.client-certificates", "fallback-backend", decoy.address);
     let proxy = Proxy::start(config);
     let fake = |resumed| Ok(("fake".to_owned(), resumed));
     for version in Version::BOTH {

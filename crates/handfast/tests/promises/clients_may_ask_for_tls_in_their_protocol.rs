@@ -179,7 +179,7 @@ fn who_does_not_ask_is_not_waited_for() {
     let mut talk = Vec::new();
     stream.read_to_end(&mut talk).expect("it closes cleanly");
     assert!(talk.ends_with(b"250 2.0.0 Ok\r\n"), "{}", String::from_utf8_lossy(&talk));
-    let record = proxy.record_of("hello/client/handshake-deadline");
+    let record = proxy.record_of("hello/client/handshake-timeout");
     assert!(record.detail().contains("did not ask for TLS"), "{record:?}");
     assert_eq!(backend.accepted(), 0);
 }
@@ -230,7 +230,7 @@ fn a_mysql_server_that_does_not_greet_is_counted_and_another_one_is_used() {
     let closes = || Backend::start(Peer::fin);
     let garbage = || greeting_echo(b"HTTP/1.1 400 Bad Request\r\n\r\n");
     for (bad, cause) in
-        [(greeting_echo(b""), "connect-deadline"), (closes(), "closed-early"), (garbage(), "starttls")]
+        [(greeting_echo(b""), "connect-timeout"), (closes(), "closed-early"), (garbage(), "starttls")]
     {
         let (good, folder) = (mysql_server(), Folder::new());
         let config = service(Config::empty(), &folder, "mysql", &bad)

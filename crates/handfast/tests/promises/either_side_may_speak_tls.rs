@@ -264,6 +264,6 @@ fn a_backend_that_never_answers_is_ended_by_the_limit() {
         .text("service.limits", "connect", "300ms");
     let proxy = Proxy::start(config);
     assert!(read_from(&proxy).1);
-    let record = proxy.record_of("connect/backend/connect-deadline");
+    let record = proxy.record_of("connect/backend/connect-timeout");
     assert!(record.detail().contains("TLS handshake"), "{record:?}");
 }

@@ -70,7 +70,7 @@ fn config(folder: &folder::Folder, services: &[(&str, String)], limits: &[(&str,
 
 /// Answers to a SYN, as routers and firewalls give them (RFC 792 and RFC 4443 number the messages).
 const ANSWERS: [Cell; 13] = [
-    cell("dropped", "drop", "connect/backend/connect-deadline", ""),
+    cell("dropped", "drop", "connect/backend/connect-timeout", ""),
     cell("reset", "reject with tcp reset", "connect/backend/refused", ""),
     cell(
         "port",
@@ -296,7 +296,7 @@ fn by_what_becomes_of_a_path_that_worked() {
     let services: Vec<(&str, String)> = LATER.iter().zip(&backends).map(named).collect();
     let folder = folder::Folder::new();
     // A user timeout overrules the number of probes (tcp(7), TCP_USER_TIMEOUT), so keep-alive needs both to be short.
-    let limits = [("unacknowledged", "1s"), ("keepalive", "1s")];
+    let limits = [("tcp-user-timeout", "1s"), ("tcp-keepalive", "1s")];
     let proxy = Proxy::start(config(&folder, &services, &limits));
     let wrong = Mutex::new(Vec::new());
     crowd::for_each(LATER.len(), LATER.len(), |number| {
@@ -336,7 +336,7 @@ fn by_a_client_that_acknowledges_and_reads_nothing() {
     });
     let folder = folder::Folder::new();
     let services = [("web", endless.address.to_string())];
-    let proxy = Proxy::start(config(&folder, &services, &[("unacknowledged", "1s")]));
+    let proxy = Proxy::start(config(&folder, &services, &[("tcp-user-timeout", "1s")]));
     let mut client = Client::connect(proxy.address_of("web"), &Trust::version(Version::Tls13).config());
     client.read_exactly(GREETING.len());
     let cell = Cell { name: "web", verdict: None, reason: "relay/client/zero-window", detail: "not sent" };

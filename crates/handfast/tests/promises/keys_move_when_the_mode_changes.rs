@@ -11,7 +11,7 @@ use super::support::upgrade::{config, upgrade};
 use super::support::*;
 
 /// The two modes.
-const MODES: [&str; 2] = ["in-process", "apart"];
+const MODES: [&str; 2] = ["in-process", "separate-process"];
 
 fn is_apart(proxy: &Proxy) -> bool {
     proxy.status()["key_process"].is_object()

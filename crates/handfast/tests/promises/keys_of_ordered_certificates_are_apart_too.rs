@@ -1,4 +1,4 @@
-//! Keys of ordered certificates, and of accounts, are made in the key process and stay there (`process.private-keys = "apart"`): the process
+//! Keys of ordered certificates, and of accounts, are made in the key process and stay there (`process.private-keys = "separate-process"`): the process
 //! that serves has no byte of them in its memory and no descriptor to their folder, also while it orders, renews, reloads and upgrades; and
 //! the user that serves cannot read them.
 
@@ -31,7 +31,7 @@ fn mode(path: &Path, mode: u32) {
 fn apart(scene: &Scene) -> Config {
     scene
         .config(&[NAME])
-        .text("process", "private-keys", "apart")
+        .text("process", "private-keys", "separate-process")
         .text("process", "upgrade-socket", scene.store.folder("run").join("upgrade.sock").display())
         .text("acme", "key-folder", keys(scene).display())
 }
@@ -189,7 +189,7 @@ fn a_folder_that_others_can_enter_or_a_link_is_refused() {
             .set("acme", "accept-terms-of-service", true)
             .text("acme", "folder", store.file("store").display())
             .text("acme", "key-folder", folder.display())
-            .text("process", "private-keys", "apart")
+            .text("process", "private-keys", "separate-process")
             .service("web", "127.0.0.1:9")
             .text("service", "certificate", "acme")
             .text("service", "acme-names", NAME)

@@ -1,4 +1,4 @@
-//! Keys that are shown to backends are apart too (`process.private-keys = "apart"`): the keys of client certificates of a service and of
+//! Keys that are shown to backends are apart too (`process.private-keys = "separate-process"`): the keys of client certificates of a service and of
 //! a rule, beside those of certificates for several names, are in the key process alone, and still after it was started again.
 
 use rustix::process::Signal;
@@ -39,7 +39,7 @@ fn those_of_services_and_of_names() {
     let ca = folder.write("ca.pem", &authority().pem).display().to_string();
     let mut config = Config::to(&folder, backend.address)
         .certificate(&folder.write("other.pem", other.combined()))
-        .text("process", "private-keys", "apart");
+        .text("process", "private-keys", "separate-process");
     for (section, file, identity) in
         [("service.backend-tls", "own.pem", &own), ("service.rule.backend-tls", "of-rule.pem", &of_rule)]
     {

@@ -1,4 +1,4 @@
-//! Keys that root alone can read are served (`process.private-keys = "apart"`, started as root with `process.user`): at the start, after
+//! Keys that root alone can read are served (`process.private-keys = "separate-process"`, started as root with `process.user`): at the start, after
 //! a renewal, after the key process was started again, and by the next process of an upgrade; also from a folder that only root
 //! may enter. So is a configuration that root alone can read, at a reload. Without a separate process the start reports what no reload will
 //! be able to read.
@@ -74,7 +74,7 @@ fn apart(folder: &Folder, backend: &Backend) -> Config {
     Config::empty()
         .service("web", backend.address)
         .set("service", "certificate", format!("{{ certificate = {chain:?}, key = {key:?} }}"))
-        .text("process", "private-keys", "apart")
+        .text("process", "private-keys", "separate-process")
         .text("process", "upgrade-socket", folder.file("upgrade.sock").display())
 }
 

@@ -235,10 +235,10 @@ fn a_secret_in_the_configuration_is_not_shown() {
         format!("[fleet]\nbus = \"nats://u:{MARKER}@\""),
         format!("[service.check]\ntype = \"send-expect\"\nsend = AUTH {MARKER}"),
         format!(
-            "mode = \"http\"\n[[service.route]]\npath = \"/\"\nset-request-fields = [\"Authorization Basic: {MARKER}\"]"
+            "mode = \"http\"\n[[service.route]]\npath = \"/\"\nset-request-headers = [\"Authorization Basic: {MARKER}\"]"
         ),
         format!(
-            "mode = \"http\"\n[[service.route]]\npath = \"/\"\nset-request-fields = \"authorization: Basic {MARKER} {{x}}\""
+            "mode = \"http\"\n[[service.route]]\npath = \"/\"\nset-request-headers = \"authorization: Basic {MARKER} {{x}}\""
         ),
     ] {
         let config = folder.write("handfast.toml", format!("{SERVICE}certificate = \"web.pem\"\n{line}\n"));

@@ -55,7 +55,7 @@ mod timed {
     fn a_silent_client_is_cut() {
         let stage = stage();
         cut_at_the_deadline(&stage, |_| {});
-        stage.proxy.record_of("hello/client/handshake-deadline");
+        stage.proxy.record_of("hello/client/handshake-timeout");
         stage.serves_and_is_quiet();
     }
 
@@ -64,7 +64,7 @@ mod timed {
         let stage = stage();
         let hello = Hello::new(&Trust::version(Version::Tls13).post_quantum().config());
         cut_at_the_deadline(&stage, |stream| drip(stream, &hello.record));
-        stage.proxy.record_of("hello/client/handshake-deadline");
+        stage.proxy.record_of("hello/client/handshake-timeout");
         stage.serves_and_is_quiet();
     }
 
@@ -75,8 +75,8 @@ mod timed {
             let hello = Hello::new(&Trust::version(version).config());
             cut_at_the_deadline(&stage, |stream| stream.write_all(&hello.record).expect("the proxy reads"));
         }
-        stage.counts("client", "handshake-deadline", 2);
-        let record = stage.proxy.record_of("handshake/client/handshake-deadline");
+        stage.counts("client", "handshake-timeout", 2);
+        let record = stage.proxy.record_of("handshake/client/handshake-timeout");
         assert!(record.seconds("handshake") > 0.5, "{record:?}");
         stage.serves_and_is_quiet();
     }
@@ -90,7 +90,7 @@ mod timed {
             // A record of handshake data that never becomes whole.
             drip(stream, &[&[0x17, 3, 3, 0x40, 0][..], &[0; 200]].concat());
         });
-        stage.proxy.record_of("handshake/client/handshake-deadline");
+        stage.proxy.record_of("handshake/client/handshake-timeout");
         stage.serves_and_is_quiet();
     }
 
@@ -119,7 +119,7 @@ mod timed {
         }
         let took = start.elapsed();
         assert!((LIMIT - Duration::from_millis(50)..LIMIT + GRACE).contains(&took), "cut after {took:?}");
-        stage.proxy.record("the connection", |record| record.reason().ends_with("/handshake-deadline"));
+        stage.proxy.record("the connection", |record| record.reason().ends_with("/handshake-timeout"));
         stage.is_quiet();
     }
 }

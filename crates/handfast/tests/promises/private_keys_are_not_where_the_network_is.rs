@@ -1,4 +1,4 @@
-//! Private keys are not where the network is (`process.private-keys = "apart"`): the process that talks with clients serves with RSA and
+//! Private keys are not where the network is (`process.private-keys = "separate-process"`): the process that talks with clients serves with RSA and
 //! ECDSA keys and has not a byte of them in its memory; a second one has, where the same search finds them. When that one ends or
 //! is stopped, handshakes wait or fail by name, tunnels live on, and it is started again; it ends with the proxy.
 
@@ -18,7 +18,7 @@ use super::support::*;
 fn start(folder: &Folder, backend: &Backend) -> Proxy {
     let rsa = folder.write("rsa.pem", certificates::localhost_rsa().combined());
     let config = Config::to(folder, backend.address).certificate(&rsa);
-    Proxy::start(config.text("process", "private-keys", "apart"))
+    Proxy::start(config.text("process", "private-keys", "separate-process"))
 }
 
 fn is_served(proxy: &Proxy) {
@@ -222,7 +222,7 @@ fn a_reload_brings_new_keys_which_the_next_key_process_has_too() {
     let (folder, backend) = (Folder::new(), Backend::echo());
     let file = folder.write("web.pem", certificates::localhost().combined());
     let config = Config::empty().service("web", backend.address).certificate(&file);
-    let proxy = Proxy::start(config.text("process", "private-keys", "apart"));
+    let proxy = Proxy::start(config.text("process", "private-keys", "separate-process"));
     let mut tunnel = Client::connect(proxy.address(), &Trust::version(Version::Tls13).config());
     let next = authority().identity(&["localhost"], certificates::KeyKind::Ecdsa);
     folder.replace("web.pem", next.combined());
@@ -272,7 +272,7 @@ fn it_is_kept_from_swap_or_says_that_it_is_not() {
         skipped!("only root may lock as much memory as it likes");
     }
     let (folder, backend) = (Folder::new(), Backend::echo());
-    let config = Config::to(&folder, backend.address).text("process", "private-keys", "apart");
+    let config = Config::to(&folder, backend.address).text("process", "private-keys", "separate-process");
     // As most containers have it: root, but with a limit.
     let limited = [
         "prlimit",

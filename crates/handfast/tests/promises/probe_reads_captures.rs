@@ -196,7 +196,7 @@ fn each_round_is_a_line_for_programs() {
             );
             assert!(one["appconnect_ms"].as_f64() > one["connect_ms"].as_f64(), "{line}");
             assert_eq!(
-                (&other["appconnect_ms"], &other["trouble"]["cause"]),
+                (&other["appconnect_ms"], &other["error"]["cause"]),
                 (&Value::Null, &"refused".into()),
                 "{line}"
             );

@@ -19,7 +19,7 @@ use super::support::*;
 /// A backend of `web` that is a shell with a script.
 fn shell(config: Config, script: &str) -> Config {
     // These clients do not answer the end of a program, and each would be waited for.
-    config.text("service.limits", "backend-ended", "100ms").set(
+    config.text("service.limits", "half-closed-client", "100ms").set(
         "service",
         "backend",
         format!("{{ program = [\"/bin/sh\", \"-c\", {script:?}] }}"),

@@ -112,7 +112,7 @@ fn whatever_certificate_they_have() {
         .text("service", "mode", "http")
         .text("service.client-certificates", "mode", "require")
         .text("service.client-certificates", "ca", ca.display())
-        .text("service.client-certificates", "failed-to", decoy.address);
+        .text("service.client-certificates", "fallback-backend", decoy.address);
     let text = format!(
         "{config}[service.cache]\nfolder = \"{}\"\nsize = \"64MiB\"\n[[service.route]]\npath = \"/r\"\nbackend = \"{}\"\n",
         folder.file("cache").display(),

@@ -316,7 +316,7 @@ fn a_key_that_the_user_links_to_is_not_served() {
     let at = trap.of_user.join("web.pem");
     symlink(trap.of_root.join("other.pem"), &at).expect("the folder is ours");
     let config = Config::empty().service("web", "127.0.0.1:9").certificate(&at).text("process", "user", USER);
-    let apart = config.clone().text("process", "private-keys", "apart");
+    let apart = config.clone().text("process", "private-keys", "separate-process");
     let modes = [
         (config, "must not read what root reads there"),
         (apart.clone(), "web.pem"),
@@ -345,7 +345,7 @@ fn a_key_that_the_user_links_to_is_not_served() {
     let own = trap.folder.write("user/own.pem", localhost().combined());
     chown(&own, Some(USER_ID), Some(USER_ID)).expect("root may");
     symlink("own.pem", &at).expect("the folder is ours");
-    for mode in ["in-process", "apart"] {
+    for mode in ["in-process", "separate-process"] {
         let config = Config::empty()
             .service("web", "127.0.0.1:9")
             .certificate(&at)

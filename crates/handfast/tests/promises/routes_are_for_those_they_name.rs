@@ -143,7 +143,7 @@ fn passwords(folder: &Folder) -> String {
     format!(
         "[[service.route]]\npath = \"/pass\"\nbasic-auth = {{ file = \"{file}\", realm = \"The House\" }}\n\
          [[service.route]]\npath = \"/drop\"\nbasic-auth = {{ file = \"{file}\", pass = false }}\n\
-         set-request-fields = \"x-user: {{user}}\"\n"
+         set-request-headers = \"x-user: {{user}}\"\n"
     )
 }
 
@@ -255,7 +255,7 @@ fn each_route_by_its_own_limits() {
     let routes = format!(
         "[service.http]\nmax-body = \"100B\"\n[[service.route]]\npath = \"/large\"\nmax-body = \"1MiB\"\n\
          [[service.route]]\npath = \"/small\"\nmax-body = \"10B\"\n\
-         [[service.route]]\npath = \"/soon\"\nbackend = \"{}\"\nanswer-timeout = \"200ms\"\n",
+         [[service.route]]\npath = \"/soon\"\nbackend = \"{}\"\nresponse-timeout = \"200ms\"\n",
         silent.address
     );
     let config = Config::to(&folder, backend.address).text("service", "mode", "http");

@@ -14,21 +14,21 @@ const ROUTES: &str = r#"
 [[service.route]]
 path = "/gone"
 respond = { status = 410, content = "It has moved away.", type = "text/x-note" }
-set-response-fields = "x-by: {host}"
+set-response-headers = "x-by: {host}"
 
 [[service.route]]
 path = "/old"
 redirect = { to = "https://new.example{target}", status = "301" }
-security-fields = true
+security-headers = true
 
 [[service.route]]
 path = "/api"
-new-path = "/v2"
-set-request-fields = ["x-who: {client-address}", "x-tls: {tls-version} {server-name}", "x-dn: {client-subject}"]
-remove-request-fields = "x-debug"
-set-response-fields = "x-kind: changed"
-remove-response-fields = "server"
-security-fields = true
+rewrite-path = "/v2"
+set-request-headers = ["x-who: {client-address}", "x-tls: {tls-version} {server-name}", "x-dn: {client-subject}"]
+remove-request-headers = "x-debug"
+set-response-headers = "x-kind: changed"
+remove-response-headers = "server"
+security-headers = true
 "#;
 
 /// Answers each request with its head as the content.
@@ -130,8 +130,8 @@ fn trailing(peer: &mut Peer) {
 #[test]
 fn trailers_have_the_rules_of_the_head() {
     let backend = Backend::start(trailing);
-    let route = "[[service.route]]\npath = \"/api\"\nset-request-fields = \"x-who: {client-address}\"\n\
-                 remove-request-fields = \"x-debug\"\nset-response-fields = \"x-kind: changed\"\nremove-response-fields = \"server\"\n";
+    let route = "[[service.route]]\npath = \"/api\"\nset-request-headers = \"x-who: {client-address}\"\n\
+                 remove-request-headers = \"x-debug\"\nset-response-headers = \"x-kind: changed\"\nremove-response-headers = \"server\"\n";
     let config = Config::empty().service("web", backend.address).text("service", "mode", "http");
     let proxy = Proxy::start(format!("{}{route}", config.set("service", "client-tls", false)));
     let mut client = dial(proxy.address()).expect("it listens");

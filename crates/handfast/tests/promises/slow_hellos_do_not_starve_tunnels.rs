@@ -36,7 +36,7 @@ fn signatures_that_others_would_notice_are_made_by_another_thread() {
             let certificate = folder.write("rsa.pem", localhost_rsa().combined());
             config.set("process", "threads", 1).text("service", "certificate", certificate.display())
         });
-        let moved = || stage.proxy.metrics().sum("handfast_handshakes_moved_total", &[]);
+        let moved = || stage.proxy.metrics().sum("handfast_handshakes_offloaded_total", &[]);
         let config = Trust::version(version).forgetful().config();
         let address = stage.proxy.address();
         let crowd = |config: &Arc<ClientConfig>| {

@@ -90,7 +90,7 @@ fn by_the_share_of_a_route() {
 
 fn mirrored(backend: &Backend, mirror: impl std::fmt::Display, more: &str) -> String {
     format!(
-        "{}[[service.route]]\nmirror = {{ to = \"{mirror}\", content = \"16B\"{more} }}\nset-request-fields = \"x-set: by us\"\n",
+        "{}[[service.route]]\nmirror = {{ to = \"{mirror}\", content = \"16B\"{more} }}\nset-request-headers = \"x-set: by us\"\n",
         config(backend)
     )
 }

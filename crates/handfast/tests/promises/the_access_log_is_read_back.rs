@@ -69,6 +69,9 @@ fn a_file_is_followed_over_its_rotation() {
     assert!(ran.output.starts_with("3 connections ended from ") && ran.talk.is_empty(), "{}", ran.all());
     let ran = tools::handfast(&["log", "--failures", "--cause", "not-tls", &both[0], &both[1]]);
     assert_eq!(ran.output.lines().count(), 1, "{}", ran.all());
+    let ran = tools::handfast(&["log", "--cause", "handshake-deadline", &both[0]]);
+    let expected = "warning: --cause: `handshake-deadline` is now called `handshake-timeout`\n";
+    assert_eq!((ran.code, &*ran.talk), (Some(0), expected), "{}", ran.all());
     let ran = tools::handfast(&["log", &both[0], "/nowhere", &both[1]]);
     assert_eq!((ran.code, ran.output.lines().count()), (Some(1), 3), "{}", ran.all());
 }

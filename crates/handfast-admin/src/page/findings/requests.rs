@@ -68,7 +68,7 @@ fn slow(service: &str, requests: &RecentRequests, over: &str, findings: &mut Fin
     let (slow, all) = (count(slow), counted(all, "request"));
     findings.soon(format!(
         "{slow} of {all} of {service} ended {over} because their client was too slow: {why}. Slow uploads need a lower min-rate, or a longer \
-         content-timeout."
+         body-timeout."
     ));
 }
 

@@ -108,13 +108,13 @@ fn requests_that_wait_and_uploads_that_are_too_slow_are_reported() {
     let mut status = with_requests(&[("2xx", 90), ("4xx", 10)], 0, 0);
     assert_eq!(sorted_findings(&status), []);
     let web = status.recent.services.get_mut("web").and_then(|web| web.requests.as_mut()).expect("there");
-    web.failures = vec![end("relay", "client", "content-deadline", 10)];
+    web.failures = vec![end("relay", "client", "body-timeout", 10)];
     assert_finding(
         &status,
         Urgency::Soon,
         &[
             "10 of 100 requests of web ended in the last 60 s because their client was too slow",
-            "content-timeout",
+            "body-timeout",
         ],
     );
     let open = |seconds: f64, bytes: u64, part: &str| OpenRequest {
@@ -126,17 +126,17 @@ fn requests_that_wait_and_uploads_that_are_too_slow_are_reported() {
         ..OpenRequest::default()
     };
     for (requests, words) in [
-        (vec![open(29.0, 0, "answer"); 9], None),
+        (vec![open(29.0, 0, "response"); 9], None),
         (vec![open(300.0, 0, "relay"); 9], None),
-        (vec![open(300.0, 0, "answer"); 4], None),
+        (vec![open(300.0, 0, "response"); 4], None),
         (
-            vec![open(300.0, 0, "answer"); 5],
+            vec![open(300.0, 0, "response"); 5],
             Some(
                 "5 requests of web are open for more than 30 s without an answer, the oldest for 5 min: they wait for 10.0.0.7:80.",
             ),
         ),
         (
-            vec![open(300.0, 7, "answer"); 5],
+            vec![open(300.0, 7, "response"); 5],
             Some("they have content: their clients send slowly, or 10.0.0.7:80 does not read it"),
         ),
     ] {
@@ -191,7 +191,7 @@ pub(in super::super) fn bring_findings(status: &mut Status) {
     let web = status.measured.services.iter_mut().find(|service| service.name == "web").expect("a web");
     web.backends[1].state = BackendState::Down;
     web.backends[1].down_since = Some(now - Duration::from_secs(125));
-    web.backends[1].last_failure = Some("connect-deadline".into());
+    web.backends[1].last_failure = Some("connect-timeout".into());
     web.backends[1].failures_in_a_row = 14;
     web.backends[1].pause_left_seconds = Some(4.2);
     web.connections_limit = Some(200);
@@ -276,11 +276,11 @@ fn a_name_without_an_address_is_reported() {
 fn failing_connections_are_reported_by_their_share() {
     let mut status = calm();
     let recent = status.recent.services.entry("web".into()).or_default();
-    recent.ends = vec![end("connect", "backend", "connect-deadline", 13)];
+    recent.ends = vec![end("connect", "backend", "connect-timeout", 13)];
     assert_finding(
         &status,
         Urgency::Bad,
-        &["13 of 13 connections (100 %) of web reached no backend in the last 60 s", "connect-deadline"],
+        &["13 of 13 connections (100 %) of web reached no backend in the last 60 s", "connect-timeout"],
     );
     let recent = status.recent.services.entry("web".into()).or_default();
     recent.backends.insert("10.0.0.7:80".into(), Attempts { connected: 987, failed: 3 });
@@ -317,9 +317,9 @@ fn limits_that_hold_clients_up_are_reported() {
     );
     status.measured.connections_limit = 5;
     assert_finding(&status, Urgency::Soon, &["4 of the 5 connections that the process may serve"]);
-    status.recent.services.entry("web".into()).or_default().too_fast = 7;
+    status.recent.services.entry("web".into()).or_default().rate_limited = 7;
     assert_finding(&status, Urgency::Soon, &["7 connections to web refused by a reset", "(handshake-rate)"]);
-    status.recent.services.entry("web".into()).or_default().turned_away = 6;
+    status.recent.services.entry("web".into()).or_default().rejected = 6;
     assert_finding(
         &status,
         Urgency::Soon,

@@ -111,7 +111,7 @@ fn the_route_of_a_request_is_named_with_its_backends_and_fields() {
             "by PUT with x-beta and x-tenant: blue it takes the route `api`",
             API,
             "content of at most 10MiB",
-            "answer-timeout 1m, content-timeout 1m, 1 retry",
+            "response-timeout 1m, body-timeout 1m, 1 retry",
             FIELDS,
             "sends backends an identifier of the request in x-request-id",
         ],

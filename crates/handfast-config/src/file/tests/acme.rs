@@ -3,7 +3,7 @@
 use super::*;
 use crate::model::{AcmeChallenge, AcmeIssuer};
 
-const APART: &str = "[process]\nprivate-keys = \"apart\"\n";
+const APART: &str = "[process]\nprivate-keys = \"separate-process\"\n";
 const ACCEPTED: &str = "[acme]\naccept-terms-of-service = true\nfolder = \"store\"\n";
 
 fn service(lines: &str) -> String {

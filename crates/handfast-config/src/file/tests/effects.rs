@@ -5,6 +5,8 @@
 use std::collections::HashSet;
 use std::fmt::Write as _;
 
+use handfast_text::renamed;
+
 use super::*;
 use crate::Severity;
 use crate::schema::Section;
@@ -105,7 +107,7 @@ const MODES: &[Mode] = &[
         sections: &[TLS, ("[admin]", &["listen = \"unix:/run/admin.sock\""])],
     },
     Mode { name: "no sandbox", sections: &[TLS, ("[process]", &["sandbox = \"off\""])] },
-    Mode { name: "keys apart", sections: &[TLS, ("[process]", &["private-keys = \"apart\""])] },
+    Mode { name: "keys apart", sections: &[TLS, ("[process]", &["private-keys = \"separate-process\""])] },
     Mode { name: "HTTP", sections: &[REQUESTS] },
     Mode {
         name: "HTTP/2 to backends with TLS",
@@ -190,10 +192,10 @@ const ROWS: &[Row] = &[
     row("[limits]", "connect", "+++++ +++++ +++++ +++++ +++++ +++"),
     row("[limits]", "idle", "+++++ +++++ +++++ +++++ +++++ +++"),
     row("[limits]", "half-closed", "+++++ +++++ +++++ +++++ +++++ +++"),
-    row("[limits]", "backend-ended", "+++++ +++++ +++++ +++++ +++++ +++"),
+    row("[limits]", "half-closed-client", "+++++ +++++ +++++ +++++ +++++ +++"),
     row("[limits]", "lifetime", "+++++ +++++ +++++ +++++ +++++ +++"),
-    row("[limits]", "unacknowledged", "+++++ +++++ +?+++ +++++ +++++ +++"),
-    row("[limits]", "keepalive", "+++++ +++++ +?+++ +++++ +++++ +++"),
+    row("[limits]", "tcp-user-timeout", "+++++ +++++ +?+++ +++++ +++++ +++"),
+    row("[limits]", "tcp-keepalive", "+++++ +++++ +?+++ +++++ +++++ +++"),
     row("[limits]", "resolve", "?+??? ????? ????? ????? ????? ???"),
     row("[limits]", "backend-failures", "+++++ +++++ +++++ +++++ +++++ +++"),
     row("[limits]", "backend-retry", "+++++ +++++ +++++ +++++ +++++ +++"),
@@ -271,7 +273,7 @@ const ROWS: &[Row] = &[
         .with(CLIENT_REVOCATION),
     row("[service.client-certificates]", "refuse", "+++++ !++!! +++++ +++++ ++!++ +++")
         .with(CLIENT_REVOCATION),
-    row("[service.client-certificates]", "failed-to", "+++++ !++!! +++++ +++++ ++!++ +++")
+    row("[service.client-certificates]", "fallback-backend", "+++++ !++!! +++++ +++++ ++!++ +++")
         .with(CLIENT_REVOCATION),
     row("[service.rule.client-certificates]", "mode", "+++++ !+!!! +++++ +++++ ++!++ +++")
         .with(RULE_CLIENT_REVOCATION),
@@ -292,7 +294,7 @@ const ROWS: &[Row] = &[
         .with(RULE_CLIENT_REVOCATION),
     row("[service.rule.client-certificates]", "refuse", "+++++ !+!!! +++++ +++++ ++!++ +++")
         .with(RULE_CLIENT_REVOCATION),
-    row("[service.rule.client-certificates]", "failed-to", "+++++ !+!!! +++++ +++++ ++!++ +++")
+    row("[service.rule.client-certificates]", "fallback-backend", "+++++ !+!!! +++++ +++++ ++!++ +++")
         .with(RULE_CLIENT_REVOCATION),
     row("[service.backend-tls]", "mode", "++++= !++++ +++++ +++++ +++++ +++"),
     row("[service.backend-tls]", "starttls", "++x+! !++++ +x+++ +++++ xxxxx x++"),
@@ -397,10 +399,10 @@ const ROWS: &[Row] = &[
     row("[service.limits]", "connect", "+++++ +++++ +++++ +++++ +++++ +++"),
     row("[service.limits]", "idle", "+++++ +++++ +++++ +++++ +++++ +++"),
     row("[service.limits]", "half-closed", "+++++ +++++ +++++ +++++ +++++ +++"),
-    row("[service.limits]", "backend-ended", "+++++ +++++ +++++ +++++ +++++ +++"),
+    row("[service.limits]", "half-closed-client", "+++++ +++++ +++++ +++++ +++++ +++"),
     row("[service.limits]", "lifetime", "+++++ +++++ +++++ +++++ +++++ +++"),
-    row("[service.limits]", "unacknowledged", "+++++ +++++ +?+++ +++++ +++++ +++"),
-    row("[service.limits]", "keepalive", "+++++ +++++ +?+++ +++++ +++++ +++"),
+    row("[service.limits]", "tcp-user-timeout", "+++++ +++++ +?+++ +++++ +++++ +++"),
+    row("[service.limits]", "tcp-keepalive", "+++++ +++++ +?+++ +++++ +++++ +++"),
     row("[service.limits]", "resolve", "?+??? ????? ????? ????? ????? ???"),
     row("[service.limits]", "backend-failures", "+++++ +++++ +++++ +++++ +++++ +++"),
     row("[service.limits]", "backend-retry", "+++++ +++++ +++++ +++++ +++++ +++"),
@@ -421,16 +423,16 @@ const ROWS: &[Row] = &[
     row("[service.http]", "forwarded", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
     row("[service.http]", "trust-forwarded-from", "!!!!! !!!!! !!!!! !!!!! ++++? !!!"),
     row("[service.http]", "request-id", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
-    row("[service.http]", "max-head", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
+    row("[service.http]", "max-header-size", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
     row("[service.http]", "max-start-line", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
-    row("[service.http]", "max-fields", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
+    row("[service.http]", "max-headers", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
     row("[service.http]", "underscores", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
     row("[service.http]", "half-close", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
     row("[service.http]", "max-body", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
     row("[service.http]", "idle", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
-    row("[service.http]", "head-timeout", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
-    row("[service.http]", "content-timeout", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
-    row("[service.http]", "answer-timeout", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
+    row("[service.http]", "header-timeout", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
+    row("[service.http]", "body-timeout", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
+    row("[service.http]", "response-timeout", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
     row("[service.http]", "pool", "!!!!! !!!!! !!!!! !!!!! +++=+ !!!"),
     row("[service.http]", "pool-idle", "!!!!! !!!!! !!!!! !!!!! +++?+ !!!"),
     row("[service.http]", "min-rate", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
@@ -450,15 +452,15 @@ const ROWS: &[Row] = &[
     row("[[service.route]]", "share", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
     row("[[service.route]]", "backend", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
     row("[[service.route]]", "redirect", "!!!!! !!!!! !!!!! !!!!! xx+xx !!!"),
-    row("[[service.route]]", "set-request-fields", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
-    row("[[service.route]]", "add-request-fields", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
-    row("[[service.route]]", "remove-request-fields", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
-    row("[[service.route]]", "set-response-fields", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
-    row("[[service.route]]", "add-response-fields", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
-    row("[[service.route]]", "remove-response-fields", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
-    row("[[service.route]]", "security-fields", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
+    row("[[service.route]]", "set-request-headers", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
+    row("[[service.route]]", "add-request-headers", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
+    row("[[service.route]]", "remove-request-headers", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
+    row("[[service.route]]", "set-response-headers", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
+    row("[[service.route]]", "add-response-headers", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
+    row("[[service.route]]", "remove-response-headers", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
+    row("[[service.route]]", "security-headers", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
     row("[[service.route]]", "respond", "!!!!! !!!!! !!!!! !!!!! ++++x !!!"),
-    row("[[service.route]]", "new-path", "!!!!! !!!!! !!!!! !!!!! +++++ !!!")
+    row("[[service.route]]", "rewrite-path", "!!!!! !!!!! !!!!! !!!!! +++++ !!!")
         .with(&[("[[service.route]]", &["path = \"/z\""])]),
     row("[[service.route]]", "ignore-case", "!!!!! !!!!! !!!!! !!!!! +++++ !!!")
         .with(&[("[[service.route]]", &["path = \"/z\""])]),
@@ -470,8 +472,8 @@ const ROWS: &[Row] = &[
     row("[[service.route]]", "mirror", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
     row("[[service.route]]", "sticky", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
     row("[[service.route]]", "cache", "!!!!! !!!!! !!!!! !!!!! +++++ !!!").with(KEPT),
-    row("[[service.route]]", "answer-timeout", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
-    row("[[service.route]]", "content-timeout", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
+    row("[[service.route]]", "response-timeout", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
+    row("[[service.route]]", "body-timeout", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
     row("[[service.route]]", "max-body", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
     row("[[service.route]]", "retries", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
     row("[[service.route]]", "rate-limit", "!!!!! !!!!! !!!!! !!!!! ++++! !!!"),
@@ -668,11 +670,14 @@ fn outcome(mode: &Mode, row: &Row, example: &str) -> (char, String) {
     (outcome, format!("{with}{problems:#?}"))
 }
 
+fn sections() -> impl Iterator<Item = &'static Section> {
+    keys::FILE.all().into_iter().chain(INSIDE.iter().map(|(inside, _)| *inside))
+}
+
 #[test]
 fn every_key_has_an_effect_in_every_mode_or_is_reported_to_have_none() {
     let mut wrong = String::new();
-    let sections = keys::FILE.all().into_iter().chain(INSIDE.iter().map(|(inside, _)| *inside));
-    for section in sections {
+    for section in sections() {
         for key in section.keys {
             let name = (section.header, key.name);
             let rows: Vec<_> = ROWS.iter().filter(|row| (row.section, row.key) == name).collect();
@@ -737,6 +742,46 @@ fn a_change_needs_a_restart_where_the_description_of_the_key_says_so() {
         ["acme.key-folder", "acme.dns-command"],
         "no mode has [acme]; the test of reload has"
     );
+}
+
+/// The configuration by old words means the same, with one warning for each.
+#[test]
+fn old_names_of_keys_and_values_are_accepted_with_a_warning() {
+    for (old, new) in renamed::KEYS {
+        let rows: Vec<_> = ROWS.iter().filter(|row| row.key == new).collect();
+        assert!(!rows.is_empty(), "no section has `{new}`");
+        for row in rows {
+            let section = sections().find(|section| section.header == row.section).expect("a section");
+            let key = section.keys.iter().find(|key| key.name == new).expect("a key");
+            let line =
+                if row.line.is_empty() { format!("{new} = {}", key.example) } else { row.line.to_owned() };
+            let old_line = line.replacen(new, old, 1);
+            let mode = MODES.iter().find(|mode| outcome(mode, row, key.example).0 == '+');
+            let mode = mode.unwrap_or_else(|| panic!("{new} has no effect in any mode"));
+            let (config, warnings) = read(&text(mode, row, Some(&line))).expect("it is right");
+            let (by_old, old_warnings) = read(&text(mode, row, Some(&old_line))).expect("it is accepted");
+            assert_eq!(meaning(by_old), meaning(config), "{old}");
+            let messages = |problems: &[Problem]| -> Vec<String> {
+                let is_new = |problem: &&Problem| problem.what != format!("`{old}` is now called `{new}`");
+                problems.iter().filter(is_new).map(|problem| problem.what.clone()).collect()
+            };
+            assert_eq!(messages(&old_warnings), messages(&warnings), "{old}");
+            assert_eq!(old_warnings.len(), warnings.len() + 1, "{old}: {old_warnings:#?}");
+            let both = read(&text(mode, row, Some(&format!("{line}\n{old_line}"))))
+                .expect_err("one value is wanted");
+            let expected = format!("`{old}` is the old name of `{new}`, which is written too");
+            assert!(both.iter().any(|problem| problem.what == expected), "{both:#?}");
+        }
+    }
+    let keys_apart =
+        |word: &str| read(&format!("{WEB}[process]\nprivate-keys = \"{word}\"\n")).expect("it is accepted");
+    for (old, new) in renamed::VALUES {
+        let ((by_old, warnings), (config, none)) = (keys_apart(old), keys_apart(new));
+        assert_eq!(meaning(by_old), meaning(config));
+        assert_eq!(none, []);
+        let [warning] = &warnings[..] else { panic!("{warnings:#?}") };
+        assert_eq!(warning.what, format!("`{old}` is now called `{new}`"));
+    }
 }
 
 /// Beside the table: a value, or several keys together.

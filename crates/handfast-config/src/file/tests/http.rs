@@ -65,8 +65,8 @@ fn five_lines_are_a_service_in_http_mode() {
 fn every_key_of_http_mode_is_read() {
     let read = http(
         "[service.http]\nbackend-version = \"h2\"\nforwarded = \"both\"\ntrust-forwarded-from = [\"10.0.0.0/8\", \"192.0.2.7\"]\n\
-         request-id = \"X-Trace\"\nmax-head = \"8KiB\"\nmax-start-line = \"4KiB\"\nmax-fields = 64\nunderscores = \"refuse\"\nhalf-close = \"answer\"\n\
-         max-body = \"1GiB\"\nidle = \"15s\"\nhead-timeout = \"5s\"\ncontent-timeout = \"none\"\nanswer-timeout = \"none\"\npool = 7\n\
+         request-id = \"X-Trace\"\nmax-header-size = \"8KiB\"\nmax-start-line = \"4KiB\"\nmax-headers = 64\nunderscores = \"refuse\"\nhalf-close = \"answer\"\n\
+         max-body = \"1GiB\"\nidle = \"15s\"\nheader-timeout = \"5s\"\nbody-timeout = \"none\"\nresponse-timeout = \"none\"\npool = 7\n\
          pool-idle = \"4s\"\npool-requests = 9\nmin-rate = 0\nmax-streams = 8\nretries = 0\ncount-failures = true\nfailure-ratio = \"50%\"\n",
     );
     let prefix = |text: &str| ProxySender::Prefix(text.parse().expect("a prefix"));
@@ -278,10 +278,10 @@ const WRONG: &[(&str, &str)] = &[
          `pool = 0` in [service.http]",
     ),
     (
-        "http = { max-head = \"8KiB\", max-start-line = \"9KiB\" }",
-        "warning 7 `max-start-line` is never reached: the whole head has fewer bytes, see `max-head` | -",
+        "http = { max-header-size = \"8KiB\", max-start-line = \"9KiB\" }",
+        "warning 7 `max-start-line` is never reached: the whole head has fewer bytes, see `max-header-size` | -",
     ),
-    ("http = { max-head = \"256KiB\" }", "error 7 256KiB is out of range | -"),
+    ("http = { max-header-size = \"256KiB\" }", "error 7 256KiB is out of range | -"),
     ("http = { max-body = \"0B\" }", "error 7 0B is out of range | -"),
     (
         "http = { pool = 0, pool-idle = \"1s\" }",
@@ -389,23 +389,23 @@ const WRONG: &[(&str, &str)] = &[
         "error 8 a route has a `redirect` or a `respond`: a request gets one response | remove one of them",
     ),
     (
-        "[[service.route]]\nnew-path = \"/x\"",
-        "error 8 `new-path` has no effect: the route has no `path` whose place it could take | add `path`",
+        "[[service.route]]\nrewrite-path = \"/x\"",
+        "error 8 `rewrite-path` has no effect: the route has no `path` whose place it could take | add `path`",
     ),
     (
-        "[[service.route]]\nset-request-fields = \"x-a: {clients}\"",
+        "[[service.route]]\nset-request-headers = \"x-a: {clients}\"",
         "error 8 there is no variable `clients` | -",
     ),
     (
-        "[[service.route]]\nset-response-fields = \"x-a: }\"",
+        "[[service.route]]\nset-response-headers = \"x-a: }\"",
         "error 8 `}` has a `}` without its other one | write `}}` for a single one",
     ),
     (
-        "[[service.route]]\nset-request-fields = \"content-length: 1\"",
+        "[[service.route]]\nset-request-headers = \"content-length: 1\"",
         "error 8 `content-length` belongs to one connection, and is written by Handfast | -",
     ),
     (
-        "[[service.route]]\nset-request-fields = \"X-Forwarded-For: a\"",
+        "[[service.route]]\nset-request-headers = \"X-Forwarded-For: a\"",
         "error 7 `X-Forwarded-For` cannot be changed by a route | `forwarded` in [service.http] decides which of these fields are sent",
     ),
     (
@@ -499,8 +499,8 @@ const WRONG: &[(&str, &str)] = &[
         "error 9 `sticky` has no effect: no backend gets the requests of this route | remove it, or change what the reason names",
     ),
     (
-        "[[service.route]]\nrespond = 404\nanswer-timeout = \"5s\"",
-        "error 9 `answer-timeout` has no effect: no backend gets the requests of this route | remove it, or change what the reason names",
+        "[[service.route]]\nrespond = 404\nresponse-timeout = \"5s\"",
+        "error 9 `response-timeout` has no effect: no backend gets the requests of this route | remove it, or change what the reason names",
     ),
     ("[[service.route]]\nretries = 11", "error 8 11 is out of range | -"),
     (

@@ -67,7 +67,7 @@ fn each_route_has_its_own_host_and_tls() {
     let route = |lines: &str| format!("[[service.route]]\npath = \"/{}\"\n{lines}\n", lines.len());
     let lines = [
         "",
-        "set-request-fields = \"host: other.example\"",
+        "set-request-headers = \"host: other.example\"",
         "backend = \"https://files.example.org\"",
         "backend = \"http://plain.example.org\"",
         "backend = \"10.0.0.1:80\"",
@@ -165,7 +165,7 @@ fn what_contradicts_a_site_is_reported() {
         ),
         (
             SITE,
-            "client-certificates = { mode = \"require\", ca = \"ca.pem\", failed-to = \"10.0.0.1:80\" }",
+            "client-certificates = { mode = \"require\", ca = \"ca.pem\", fallback-backend = \"10.0.0.1:80\" }",
             "5 requests to these backends would have the name of the service's site as their `Host`",
         ),
         (

@@ -61,9 +61,9 @@ fn what_cannot_be_meant_is_reported() {
         ),
         (
             format!(
-                "{MYSQL}\nclient-certificates = {{ mode = \"require\", ca = \"ca.pem\", failed-to = \"10.0.0.9:81\" }}"
+                "{MYSQL}\nclient-certificates = {{ mode = \"require\", ca = \"ca.pem\", fallback-backend = \"10.0.0.9:81\" }}"
             ),
-            "Error: `failed-to` cannot be met with MySQL: its client logs in with what another server has greeted it with",
+            "Error: `fallback-backend` cannot be met with MySQL: its client logs in with what another server has greeted it with",
         ),
     ] {
         assert_eq!(messages(&lines), [message], "{lines}");

@@ -77,7 +77,7 @@ const ONE_WRONG: &[(&str, &str)] = &[
     ("[limits]\nidle = \"0s\"", "error 7 \"0s\" 0s is out of range | write `\"none\"`"),
     ("[limits]\nidle = \"non\"", "error 7 \"non\" invalid duration `non` | did you mean `none`?"),
     (
-        "[limits]\nkeepalive = \"1500ms\"",
+        "[limits]\ntcp-keepalive = \"1500ms\"",
         "error 7 \"1500ms\" the kernel counts this limit in whole seconds | -",
     ),
     (

@@ -8,7 +8,7 @@ use crate::parse;
 const RULES: usize = 30;
 
 const SERVICE: &str = "[[service]]\nname = \"web\"\nlisten = \"127.0.0.1:1\"\nbackend = \"10.0.0.1:80\"\ncertificate = \"web.pem\"\n\
-     alpn = [\"h2\"]\nclient-certificates = { mode = \"require\", ca = \"all.pem\", failed-to = \"10.0.0.3:80\" }\n\
+     alpn = [\"h2\"]\nclient-certificates = { mode = \"require\", ca = \"all.pem\", fallback-backend = \"10.0.0.3:80\" }\n\
      backend-tls = { name = \"service.example\" }\n";
 
 const OWN: [&str; 5] = [

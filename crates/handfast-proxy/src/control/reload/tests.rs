@@ -192,7 +192,7 @@ fn restart_rows() -> Vec<(&'static str, String, String)> {
         ),
         row("process.max-connections", "[process]\nmax-connections = 9\n"),
         row("process.upgrade-socket", "[process]\nupgrade-socket = \"upgrade.sock\"\n"),
-        row("process.private-keys", "[process]\nprivate-keys = \"apart\"\n"),
+        row("process.private-keys", "[process]\nprivate-keys = \"separate-process\"\n"),
         row("process.sandbox", "[process]\nsandbox = \"off\"\n"),
         row("process.sandbox-folders", "[process]\nsandbox-folders = [\"/srv/\"]\n"),
         row("access-log.to", "[access-log]\nto = \"off\"\n"),
@@ -203,7 +203,7 @@ fn restart_rows() -> Vec<(&'static str, String, String)> {
             "[[service]]\nname = \"fed\"\nonly-client = { program = \"/bin/true\" }\n\
              backend = \"127.0.0.1:1\"\ncertificate = \"web.pem\"\n",
         ),
-        acme("acme.key-folder", "key-folder = \"keys/\"\n[process]\nprivate-keys = \"apart\"\n"),
+        acme("acme.key-folder", "key-folder = \"keys/\"\n[process]\nprivate-keys = \"separate-process\"\n"),
         acme("acme.dns-command", "challenges = [\"dns-01\"]\ndns-command = \"/bin/true\"\n"),
     ]
 }

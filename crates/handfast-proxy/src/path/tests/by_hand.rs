@@ -211,8 +211,7 @@ fn a_handshake_is_counted_with_what_was_agreed() {
     }
 }
 
-const LIMITS: &str =
-    "[service.limits]\nidle = \"20s\"\nhalf-closed = \"5s\"\nbackend-ended = \"3s\"\nlifetime = \"100s\"";
+const LIMITS: &str = "[service.limits]\nidle = \"20s\"\nhalf-closed = \"5s\"\nhalf-closed-client = \"3s\"\nlifetime = \"100s\"";
 
 #[test]
 fn silence_counts_from_the_last_byte_of_either_side() {

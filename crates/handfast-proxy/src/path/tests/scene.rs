@@ -348,21 +348,21 @@ impl Scene {
         let always = [
             ("connect", "backend", "refused"),
             ("connect", "backend", "network-unreachable"),
-            ("connect", "backend", "connect-deadline"),
+            ("connect", "backend", "connect-timeout"),
             ("relay", "client", "finished"),
             ("relay", "backend", "finished"),
             ("relay", "client", "reset"),
             ("relay", "backend", "reset"),
-            ("relay", "backend", "backend-ended"),
+            ("relay", "backend", "backend-closed"),
         ];
         let of_clients = [
             ("hello", "client", "closed-early"),
             ("hello", "client", "reset"),
-            ("hello", "client", "handshake-deadline"),
+            ("hello", "client", "handshake-timeout"),
             ("hello", "client", "not-tls"),
             ("handshake", "client", "closed-early"),
             ("handshake", "client", "reset"),
-            ("handshake", "client", "handshake-deadline"),
+            ("handshake", "client", "handshake-timeout"),
             ("relay", "client", "truncated"),
         ];
         let of_backends = [

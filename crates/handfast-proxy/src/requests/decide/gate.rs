@@ -88,7 +88,7 @@ pub(crate) fn check_new_target(route: &ThreadRequestRoute, path: &[u8]) -> Resul
     if new_target_stays_below(path, route.path.as_ref(), route.rules.as_deref()) {
         return Ok(());
     }
-    Err(ambiguous("a backend may read its path as one that is not below `new-path`"))
+    Err(ambiguous("a backend may read its path as one that is not below `rewrite-path`"))
 }
 
 /// Checks that a host that the route sets is one. Without the certificate or the user that it is made of, the backend would get another one.

@@ -3,7 +3,7 @@
 use super::*;
 use crate::log::request::Request;
 
-const ANSWERED: &str = r#"{"time":"2026-11-21T22:00:40.688Z","service":"web","client":"192.0.2.7:50123","sni":"www.example.org","version":"TLSv1.3","request":"a1","protocol":"h2","method":"GET","host":"www.example.org:8443","path":"/api/users?page=2","status":200,"seconds":{"hello":0.000040,"connect":0.000310,"answer":0.001200,"relay":0.000500},"bytes_from_client":0,"bytes_to_client":9000,"backend":"10.0.0.7:80","reused":false,"generation":1}"#;
+const ANSWERED: &str = r#"{"time":"2026-11-21T22:00:40.688Z","service":"web","client":"192.0.2.7:50123","sni":"www.example.org","version":"TLSv1.3","request":"a1","protocol":"h2","method":"GET","host":"www.example.org:8443","path":"/api/users?page=2","status":200,"seconds":{"hello":0.000040,"connect":0.000310,"response":0.001200,"relay":0.000500},"bytes_from_client":0,"bytes_to_client":9000,"backend":"10.0.0.7:80","reused":false,"generation":1}"#;
 
 /// A line of a request that no backend answered.
 fn unanswered() -> String {

@@ -102,7 +102,7 @@ fn a_backend_that_never_answers_has_a_limit_of_its_own() {
     assert_eq!(play.dialled().len(), 1);
     play.pass(Duration::from_millis(1));
     assert_eq!(play.dialled().len(), 2, "the next one is tried");
-    assert_eq!(failures(&scene, 0), [("connect-deadline", 1)]);
+    assert_eq!(failures(&scene, 0), [("connect-timeout", 1)]);
     // Its answer came at the very moment of the deadline: it is read nevertheless.
     play.pass(2 * SECOND);
     assert!(play.carries());
@@ -116,9 +116,9 @@ fn a_backend_is_blamed_for_a_clients_deadline_if_it_had_a_second() {
         let mut play = Play::new(&scene, "1.3").dials(&[Dial::Never]);
         play.wake();
         play.pass(4 * SECOND);
-        assert_eq!(play.end(), Some(("connect", "backend", "handshake-deadline")));
+        assert_eq!(play.end(), Some(("connect", "backend", "handshake-timeout")));
         // The deadline came late to this thread; the time that the backend had is what counts.
-        assert_eq!(failures(&scene, 0), [("connect-deadline", 1)], "{deadline}");
+        assert_eq!(failures(&scene, 0), [("connect-timeout", 1)], "{deadline}");
         let mut play = Play::new(&scene, "1.3").dials(&[Dial::Never]);
         play.wake();
         play.pass(Duration::from_millis(if blamed { 1_000 } else { 900 }));
@@ -126,7 +126,7 @@ fn a_backend_is_blamed_for_a_clients_deadline_if_it_had_a_second() {
             assert_eq!(play.end(), None);
             continue;
         }
-        assert_eq!(play.end(), Some(("connect", "backend", "handshake-deadline")));
+        assert_eq!(play.end(), Some(("connect", "backend", "handshake-timeout")));
         let counted = failures(&scene, 0)[0].1;
         assert_eq!(counted, 1 + u64::from(blamed), "{deadline}");
     }
@@ -137,7 +137,7 @@ fn a_client_that_leaves_while_a_backend_is_dialled_is_not_waited_for() {
     let early = SECOND - Duration::from_millis(1);
     for (dial, after, counted) in [
         (Dial::Never, early, None),
-        (Dial::Never, SECOND, Some(("connect-deadline", 1))),
+        (Dial::Never, SECOND, Some(("connect-timeout", 1))),
         (Dial::Refused { after: SECOND }, SECOND, Some(("refused", 1))),
         // It had answered by then.
         (Dial::Connects { after: SECOND }, SECOND, None),
@@ -254,7 +254,7 @@ fn no_connection_waits_for_anothers_trial_forever() {
         play.pass(SECOND);
         play.end()
     });
-    assert_eq!(end, Some(("connect", "backend", "handshake-deadline")));
+    assert_eq!(end, Some(("connect", "backend", "handshake-timeout")));
 
     let scene = plain(ONE, "");
     let _trial = on_trial(&scene);
@@ -367,7 +367,7 @@ fn a_handshake_with_a_backend_has_its_limits() {
     play.wake();
     play.pass(SECOND);
     play.pass(SECOND);
-    assert_eq!(play.end(), Some(("connect", "backend", "connect-deadline")), "one limit for both");
+    assert_eq!(play.end(), Some(("connect", "backend", "connect-timeout")), "one limit for both");
     let line = &scene.lines()[0];
     assert_eq!(line["reason"]["detail"], "during the TLS handshake with it");
     assert_eq!(line["backend_tls"]["handshake"], json!(1.0));
@@ -381,15 +381,15 @@ fn a_handshake_with_a_backend_has_its_limits() {
         world(|world| world.now = world.now + SECOND);
         play.backend_sends(&[22, 3, 3, 0, 1, 0]);
     }
-    assert_eq!(play.end(), Some(("connect", "backend", "connect-deadline")));
+    assert_eq!(play.end(), Some(("connect", "backend", "connect-timeout")));
 
     // The whole connection's deadline.
     let scene = Scene::with(SECURED, "[service.limits]\nconnect = \"9s\"\nhandshake = \"2s\"");
     let mut play = Play::new(&scene, "1.3");
     play.wake();
     play.pass(2 * SECOND);
-    assert_eq!(play.end(), Some(("connect", "backend", "handshake-deadline")));
-    assert_eq!(failures(&scene, 0), [("connect-deadline", 1)], "it had time enough");
+    assert_eq!(play.end(), Some(("connect", "backend", "handshake-timeout")));
+    assert_eq!(failures(&scene, 0), [("connect-timeout", 1)], "it had time enough");
 }
 
 #[test]
@@ -429,7 +429,7 @@ fn what_breaks_off_a_handshake_with_a_backend_is_called_by_its_name() {
     play.pass(SECOND);
     play.reset();
     assert_eq!(play.end(), Some(("connect", "client", "reset")));
-    assert_eq!(failures(&scene, 0), [("connect-deadline", 1)]);
+    assert_eq!(failures(&scene, 0), [("connect-timeout", 1)]);
 }
 
 /// Else the backend's log reports a reset without the reason.

@@ -71,7 +71,7 @@ fn the_limit_of_the_handshake_holds_here_too() {
     let mut play = waiting(&scene, "1.3");
     // No time to look at what the signer does, and to take anything back, before it is over.
     play.pass(60 * SECOND);
-    assert_eq!(play.end(), Some(("handshake", "client", "handshake-deadline")));
+    assert_eq!(play.end(), Some(("handshake", "client", "handshake-timeout")));
     assert!(signer(&scene).work_once(), "it finds the place empty");
 }
 

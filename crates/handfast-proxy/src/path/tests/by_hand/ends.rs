@@ -209,11 +209,11 @@ fn a_proxy_in_front_that_sends_nothing_behind_its_own_header_has_checked_us() {
     let ends: Does = |play| play.client.borrow_mut().peer_ended = true;
     let resets: Does = |play| play.reset();
     for (scene, header, behind, does, end) in [
-        (&tls, LOCAL, &b""[..], ends, Some(("hello", "client", "checked"))),
-        (&tls, LOCAL, b"", resets, Some(("hello", "client", "checked"))),
+        (&tls, LOCAL, &b""[..], ends, Some(("hello", "client", "health-check"))),
+        (&tls, LOCAL, b"", resets, Some(("hello", "client", "health-check"))),
         (&tls, LOCAL, b"\x16\x03", ends, Some(("hello", "client", "closed-early"))),
         (&tls, b"PROXY UNKNOWN\r\n", b"", ends, Some(("hello", "client", "closed-early"))),
-        (&plain, LOCAL, b"", resets, Some(("relay", "client", "checked"))),
+        (&plain, LOCAL, b"", resets, Some(("relay", "client", "health-check"))),
     ] {
         let mut play = Play::from(scene, "1.3", Some(([10, 0, 0, 1], 9).into()));
         play.send(header);
@@ -224,7 +224,7 @@ fn a_proxy_in_front_that_sends_nothing_behind_its_own_header_has_checked_us() {
         assert_eq!(end_without_session(&mut play), end, "{header:?} and {behind:?}");
     }
     // One that checks TLS too, and leaves when its own part of the handshake is done.
-    for (header, end) in [(LOCAL, "checked"), (b"PROXY UNKNOWN\r\n", "reset")] {
+    for (header, end) in [(LOCAL, "health-check"), (b"PROXY UNKNOWN\r\n", "reset")] {
         let mut play = Play::from(&tls, "1.3", Some(([10, 0, 0, 1], 9).into()));
         play.send(header);
         let hello = play.hello();

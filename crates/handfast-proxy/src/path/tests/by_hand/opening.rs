@@ -70,11 +70,11 @@ fn a_conversation_that_fails_has_its_cause() {
         (tunnel, &b"HTTP/1.1 407 Who are you\r\n\r\n"[..], false, "tunnel", "407 Who are you"),
         (tunnel, b"SSH-2.0-x\r\n", false, "tunnel", "a status line"),
         (tunnel, b"HTTP/1.1 2", true, "closed-early", "to the proxy on the way"),
-        (tunnel, b"HTTP/1.1 2", false, "connect-deadline", "to the proxy on the way"),
+        (tunnel, b"HTTP/1.1 2", false, "connect-timeout", "to the proxy on the way"),
         (through_to_tls, b"HTTP/1.1 200 OK\r\n\r\n220 mx", false, "not-tls", "it spoke before TLS began"),
         (starttls_scene, b"220 mx\r\n250 STARTTLS\r\n", false, "plaintext-injected", ""),
         (starttls_scene, b"554 go away\r\n", false, "starttls-refused", "554 go away"),
-        (starttls_scene, b"220 mx\r\n", false, "connect-deadline", "before TLS"),
+        (starttls_scene, b"220 mx\r\n", false, "connect-timeout", "before TLS"),
     ] {
         let scene = scene();
         let mut play = Play::new(&scene, "1.3");
@@ -127,5 +127,5 @@ fn talk_does_not_move_the_deadline() {
         play.backend_sends(b"220-more\r\n");
         play.pass(SECOND / 5);
     }
-    assert_eq!(play.end(), Some(("connect", "backend", "connect-deadline")));
+    assert_eq!(play.end(), Some(("connect", "backend", "connect-timeout")));
 }

@@ -118,8 +118,8 @@ fn a_peer_that_must_send_a_header_and_does_not_is_refused() {
         (b"PROXY TCP9 x\r\n", false, "proxy-header-invalid", "", Some("invalid")),
         (b"", true, "closed-early", "without a byte", None),
         (b"PROXY TC", true, "closed-early", "in the middle of a PROXY header", None),
-        (b"PROXY TC", false, "handshake-deadline", "8 bytes of a PROXY header came", None),
-        (b"P", false, "handshake-deadline", "1 byte of a PROXY header came", None),
+        (b"PROXY TC", false, "handshake-timeout", "8 bytes of a PROXY header came", None),
+        (b"P", false, "handshake-timeout", "1 byte of a PROXY header came", None),
     ] {
         let scene = Scene::with(TERMINATES, BOTH);
         let mut play = Play::from(&scene, "1.3", proxy());

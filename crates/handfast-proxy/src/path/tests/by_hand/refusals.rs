@@ -18,8 +18,8 @@ fn a_client_that_sends_no_hello_is_called_what_it_is() {
     for (sent, fin, cause, detail) in [
         (&b""[..], true, "closed-early", "without a byte"),
         (&[22, 3, 1], true, "closed-early", "in the middle of it"),
-        (&[22, 3, 1], false, "handshake-deadline", "3 bytes of a ClientHello came"),
-        (b"", false, "handshake-deadline", "0 bytes of a ClientHello came"),
+        (&[22, 3, 1], false, "handshake-timeout", "3 bytes of a ClientHello came"),
+        (b"", false, "handshake-timeout", "0 bytes of a ClientHello came"),
     ] {
         let scene = Scene::with(TERMINATES, DEADLINE);
         let mut play = Play::new(&scene, "1.3");
@@ -62,14 +62,14 @@ fn a_hello_may_come_in_pieces() {
         play.send(&[*byte]);
         play.pass(SECOND / 10);
     }
-    assert_eq!(play.end(), Some(("hello", "client", "handshake-deadline")));
+    assert_eq!(play.end(), Some(("hello", "client", "handshake-timeout")));
 }
 
 #[test]
 fn a_client_that_does_not_finish_its_handshake_is_called_what_it_is() {
     type Breaks = fn(&mut Play<'_>);
     let cases: [(Breaks, &str, Option<&str>); 5] = [
-        (|play| play.pass(3 * SECOND), "handshake-deadline", None),
+        (|play| play.pass(3 * SECOND), "handshake-timeout", None),
         // It always has something to send: change_cipher_spec, as often as it likes.
         (
             |play| {
@@ -78,7 +78,7 @@ fn a_client_that_does_not_finish_its_handshake_is_called_what_it_is() {
                     play.pass(SECOND);
                 }
             },
-            "handshake-deadline",
+            "handshake-timeout",
             None,
         ),
         (|play| play.client.borrow_mut().peer_ended = true, "closed-early", Some("before its last flight")),
@@ -111,7 +111,7 @@ fn a_client_that_does_not_finish_its_handshake_is_called_what_it_is() {
         }
         let seconds = &line["seconds"];
         assert_eq!(seconds["handshake"], seconds["handshake_wait"], "the clock stands while we compute");
-        assert_eq!(seconds["handshake"].as_f64() >= Some(3.0), cause == "handshake-deadline");
+        assert_eq!(seconds["handshake"].as_f64() >= Some(3.0), cause == "handshake-timeout");
         assert_eq!(line["version"], "TLSv1.3", "as far as it came");
     }
     assert!(Scene::new(TERMINATES).snapshot().handshakes.is_empty(), "none is counted");

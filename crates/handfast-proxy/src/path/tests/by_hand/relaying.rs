@@ -127,7 +127,7 @@ fn a_peer_that_is_gone_is_noticed_without_a_read() {
     assert_eq!(play.end(), Some(("relay", "backend", "reset")));
 }
 
-const LIMITS: &str = "[service.limits]\nidle = \"100s\"\nhalf-closed = \"20s\"\nbackend-ended = \"3s\"";
+const LIMITS: &str = "[service.limits]\nidle = \"100s\"\nhalf-closed = \"20s\"\nhalf-closed-client = \"3s\"";
 
 /// The backend has ended behind an answer; the client has been notified.
 fn ended_by_the_backend<'a>(scene: &'a Scene) -> Play<'a> {
@@ -151,7 +151,7 @@ fn a_client_that_still_receives_is_waited_for() {
     play.pass(Duration::from_millis(1));
     // It is notified, and may still send for a moment.
     play.pass(SECOND);
-    assert_eq!(play.end(), Some(("relay", "backend", "backend-ended")));
+    assert_eq!(play.end(), Some(("relay", "backend", "backend-closed")));
     assert!(play.saw_close_notify);
     assert_eq!(play.client.borrow().leg_closed, Some(Closed::InOrder));
 
@@ -176,7 +176,7 @@ fn a_client_that_still_receives_is_waited_for() {
     for _ in 0..4 {
         play.pass(3 * SECOND);
     }
-    assert_eq!(play.end(), Some(("relay", "backend", "backend-ended")));
+    assert_eq!(play.end(), Some(("relay", "backend", "backend-closed")));
 }
 
 /// Bytes of the client that are still on their way to the backend are no silence of the client.

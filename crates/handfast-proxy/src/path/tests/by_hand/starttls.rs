@@ -80,7 +80,7 @@ fn what_a_client_does_before_tls_has_its_cause() {
         (b"\x16\x03\x01\x00\x05", false, "starttls", ""),
         (b"QUIT\r\n", false, "closed-early", ""),
         (b"EHLO me\r\n", true, "closed-early", "before it asked for TLS"),
-        (b"EHLO me\r\n", false, "handshake-deadline", "it did not ask for TLS"),
+        (b"EHLO me\r\n", false, "handshake-timeout", "it did not ask for TLS"),
     ] {
         let scene = scene("smtp");
         let mut play = Play::new(&scene, "1.3");
@@ -97,7 +97,7 @@ fn what_a_client_does_before_tls_has_its_cause() {
         let line = scene.lines().swap_remove(0);
         assert!(line["reason"]["detail"].as_str().unwrap_or_default().contains(expected), "{line}");
         assert_eq!(line["starttls"], json!(null), "it did not come to TLS");
-        let spent = if end == "handshake-deadline" { 5.0 } else { 1.0 };
+        let spent = if end == "handshake-timeout" { 5.0 } else { 1.0 };
         assert_eq!(line["seconds"]["hello"], json!(spent), "{words:?}");
     }
     let scene = scene("smtp");
@@ -132,7 +132,7 @@ fn a_client_that_does_not_take_the_answer_is_not_waited_for() {
     play.pass(5 * SECOND);
     play.client.borrow_mut().room = 100_000;
     play.client.borrow_mut().peer_ended = true;
-    assert_eq!(play.end(), Some(("hello", "client", "handshake-deadline")));
+    assert_eq!(play.end(), Some(("hello", "client", "handshake-timeout")));
     assert_eq!(detail(&scene), "it did not take the answer");
 }
 
@@ -140,7 +140,7 @@ fn a_client_that_does_not_take_the_answer_is_not_waited_for() {
 fn what_a_backend_does_in_place_of_a_greeting_has_its_cause() {
     type Does = fn(&mut Play<'_>);
     let cases: [(Does, Reason, &str); 6] = [
-        (|play| play.pass(5 * SECOND), ("connect", "backend", "handshake-deadline"), "it did not greet"),
+        (|play| play.pass(5 * SECOND), ("connect", "backend", "handshake-timeout"), "it did not greet"),
         (
             |play| play.backend.borrow_mut().peer_ended = true,
             ("connect", "backend", "closed-early"),
@@ -157,7 +157,7 @@ fn what_a_backend_does_in_place_of_a_greeting_has_its_cause() {
                     play.backend_sends(b"220-and\r\n");
                 }
             },
-            ("connect", "backend", "handshake-deadline"),
+            ("connect", "backend", "handshake-timeout"),
             "it did not greet",
         ),
     ];
@@ -324,7 +324,7 @@ fn what_goes_wrong_with_mysql_before_tls_has_its_cause() {
             ("connect", "backend", "starttls-refused"),
         ),
         (|play| play.backend_sends(&packet(0, b"\x09old")), ("connect", "backend", "starttls")),
-        (|play| play.pass(5 * SECOND), ("connect", "backend", "handshake-deadline")),
+        (|play| play.pass(5 * SECOND), ("connect", "backend", "handshake-timeout")),
         (
             |play| {
                 play.backend_sends(&greeting());
@@ -344,7 +344,7 @@ fn what_goes_wrong_with_mysql_before_tls_has_its_cause() {
                 play.backend_sends(&greeting());
                 play.pass(5 * SECOND);
             },
-            ("hello", "client", "handshake-deadline"),
+            ("hello", "client", "handshake-timeout"),
         ),
         (
             |play| {
@@ -386,14 +386,14 @@ fn ended_by_its_client(play: &mut Play<'_>) -> Option<Reason> {
 fn what_goes_wrong_in_a_mysql_login_has_its_cause() {
     type Does = fn(&mut Play<'_>);
     let cases: [(Does, Reason); 7] = [
-        (|play| play.pass(5 * SECOND), ("connect", "client", "handshake-deadline")),
+        (|play| play.pass(5 * SECOND), ("connect", "client", "handshake-timeout")),
         (
             |play| {
                 play.send_plaintext(&login());
                 play.wake();
                 play.pass(5 * SECOND);
             },
-            ("connect", "backend", "handshake-deadline"),
+            ("connect", "backend", "handshake-timeout"),
         ),
         (|play| play.close(), ("connect", "client", "closed-early")),
         (|play| play.send_plaintext(&packet(2, b"x")), ("connect", "client", "starttls")),

@@ -130,7 +130,7 @@ fn a_client_that_takes_no_interim_response_is_what_is_late() {
         };
         let lines = Stage::new(BACKEND_H2).play_single(backend, client);
         let line = line_of(&lines, "/a");
-        assert_eq!(line["reason"]["cause"], "content-deadline", "{line}");
+        assert_eq!(line["reason"]["cause"], "body-timeout", "{line}");
         assert_eq!(line["reason"]["side"], "client", "{line}");
         assert_eq!(line.get("status"), None, "{line}");
     });

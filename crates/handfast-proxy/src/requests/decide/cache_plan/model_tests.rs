@@ -51,7 +51,7 @@ impl Draw {
         text.push_str("[service.cache]\nfolder = \"kept\"\nsize = \"1MiB\"\n");
         text.push_str("[service.client-certificates]\nca = \"names.pem\"\n");
         text.push_str(
-            self.of(&["mode = \"request\"\n", "mode = \"require\"\nfailed-to = \"127.0.0.1:70\"\n"]),
+            self.of(&["mode = \"request\"\n", "mode = \"require\"\nfallback-backend = \"127.0.0.1:70\"\n"]),
         );
         for name in ["api.example", "a.shop.example"].iter().take(self.below(3)) {
             let backend =
@@ -77,9 +77,9 @@ impl Draw {
             self.of(&[
                 "",
                 "",
-                "set-request-fields = [\"x-tls: {tls-version}\", \"x-name: {server-name}\"]\n",
-                "set-request-fields = [\"x-dn: {client-subject}\", \"x-user: {user}\"]\n",
-                "set-request-fields = [\"host: {client-fingerprint}.example\", \"x-address: {client-address} {request-id}\"]\n",
+                "set-request-headers = [\"x-tls: {tls-version}\", \"x-name: {server-name}\"]\n",
+                "set-request-headers = [\"x-dn: {client-subject}\", \"x-user: {user}\"]\n",
+                "set-request-headers = [\"host: {client-fingerprint}.example\", \"x-address: {client-address} {request-id}\"]\n",
             ]),
         ]
         .concat()
@@ -226,7 +226,7 @@ fn no_client_receives_what_its_own_request_could_not_produce() {
                 break (text, fixture);
             }
         };
-        let has_place = text.contains("failed-to");
+        let has_place = text.contains("fallback-backend");
         let play = || play(&mut fixture, has_place, &mut draw);
         let played = std::panic::catch_unwind(std::panic::AssertUnwindSafe(play));
         match played {

@@ -149,12 +149,12 @@ fn a_route_that_not_every_request_takes_has_its_own_keys() {
 fn a_certificate_separates_clients_only_where_a_route_forwards_it() {
     for (route, tells) in [
         ("", false),
-        ("set-request-fields = \"x-by: {client-address}\"", false),
-        ("set-request-fields = \"host: www.example\"", false),
+        ("set-request-headers = \"x-by: {client-address}\"", false),
+        ("set-request-headers = \"host: www.example\"", false),
         ("respond = { status = 204 }", false),
-        ("set-request-fields = \"x-dn: a {client-subject}\"", true),
-        ("add-request-fields = \"x-print: {client-fingerprint}\"", true),
-        ("set-response-fields = \"x-dn: {client-subject}\"", true),
+        ("set-request-headers = \"x-dn: a {client-subject}\"", true),
+        ("add-request-headers = \"x-print: {client-fingerprint}\"", true),
+        ("set-response-headers = \"x-dn: {client-subject}\"", true),
         ("redirect = { to = \"https://www.example/{client-fingerprint}\", status = \"302\" }", true),
     ] {
         let fixture = Fixture::new(&format!("[[service.route]]\npath = \"/a\"\n{route}\n"));

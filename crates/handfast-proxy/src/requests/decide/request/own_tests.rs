@@ -8,8 +8,8 @@ use crate::worker::request_routes::{ThreadMirror, ThreadServers};
 
 const SERVICE: &str = r#"
 [service.http]
-answer-timeout = "11s"
-content-timeout = "12s"
+response-timeout = "11s"
+body-timeout = "12s"
 max-body = "13B"
 retries = 4
 [service.cache]
@@ -20,15 +20,15 @@ name = "all"
 path = "/all"
 methods = "GET"
 backend = "127.0.0.1:3"
-answer-timeout = "21s"
-content-timeout = "22s"
+response-timeout = "21s"
+body-timeout = "22s"
 max-body = "23B"
 retries = 0
 cache = false
 sticky = { cookie = "at" }
 mirror = { to = "127.0.0.1:5" }
 forward-auth = { to = "127.0.0.1:6", path = "/", timeout = "31s" }
-set-request-fields = "x-a: b"
+set-request-headers = "x-a: b"
 [[service.route]]
 name = "nothing"
 path = "/nothing"

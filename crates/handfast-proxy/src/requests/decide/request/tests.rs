@@ -313,7 +313,7 @@ fn a_route_may_ignore_the_case_of_its_path_and_be_for_letters() {
 #[test]
 fn a_target_without_a_path_is_compared_as_it_is_forwarded() {
     let fixture = Fixture::new(
-        "[[service.route]]\nname = \"all\"\npath = \"/\"\nset-request-fields = \"x-path: {target}\"",
+        "[[service.route]]\nname = \"all\"\npath = \"/\"\nset-request-headers = \"x-path: {target}\"",
     );
     for (line, forwarded) in [
         ("GET http://a.example HTTP/1.1", "GET / HTTP/1.1"),
@@ -344,7 +344,8 @@ fn a_new_path_is_not_left_by_any_reading() {
         ("/", "/v2", "/../etc", None),
         ("/api", "/", "/api/../etc", Some("/../etc")),
     ] {
-        let fixture = Fixture::new(&format!("[[service.route]]\npath = \"{path}\"\nnew-path = \"{new}\""));
+        let fixture =
+            Fixture::new(&format!("[[service.route]]\npath = \"{path}\"\nrewrite-path = \"{new}\""));
         let text = head(&[&format!("GET {target} HTTP/1.1"), "Host: a"]);
         let request = fixture.request(&text);
         let expected = forwarded.map_or(Some((Some(400), Cause::AmbiguousPath)), |_| None);

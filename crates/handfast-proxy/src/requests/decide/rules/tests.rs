@@ -39,15 +39,15 @@ fn the_beginning_of_a_path_is_replaced_at_whole_parts() {
         let target = new_target(path.as_bytes(), Some(&PathRule::new(prefix, false)), Some(&rules));
         assert_eq!(target, Some((expected.into(), new)), "{path} {prefix}");
     }
-    let fixture = with_route("new-path = \"/v2\"");
+    let fixture = with_route("rewrite-path = \"/v2\"");
     assert_eq!(received(&fixture, &[GET, "Host: a"])[0], "GET /v2/users?x=1 HTTP/1.1");
 }
 
 #[test]
 fn backends_receive_fields_as_the_rules_require() {
     let fixture = with_route(
-        "set-request-fields = [\"X-Who: {client-address} at {{{host}}}\", \"X-Path: {path}\", \"X-None: {tls-version}\"]\n\
-         add-request-fields = \"Via: 1.1 here\"\nremove-request-fields = \"X-Debug\"",
+        "set-request-headers = [\"X-Who: {client-address} at {{{host}}}\", \"X-Path: {path}\", \"X-None: {tls-version}\"]\n\
+         add-request-headers = \"Via: 1.1 here\"\nremove-request-headers = \"X-Debug\"",
     );
     let sent =
         [GET, "Host: a:80", "X-Debug: 1", "x-who: me", "x-none: claimed", "Via: 1.0 there", "X-Other: 1"];
@@ -71,7 +71,7 @@ fn backends_receive_fields_as_the_rules_require() {
 
 #[test]
 fn a_host_can_be_set() {
-    let fixture = with_route("set-request-fields = \"Host: backend.example\"");
+    let fixture = with_route("set-request-headers = \"Host: backend.example\"");
     assert_eq!(received(&fixture, &[GET, "Host: a"]), [GET, "Host: backend.example"]);
 }
 
@@ -79,7 +79,7 @@ fn a_host_can_be_set() {
 #[test]
 fn a_text_of_the_client_is_one_value_or_none() {
     let mut fixture =
-        with_route("set-request-fields = [\"X-Name: {client-subject}\", \"X-None: {client-fingerprint}\"]");
+        with_route("set-request-headers = [\"X-Name: {client-subject}\", \"X-None: {client-fingerprint}\"]");
     let shown =
         ShownCertificate { subject: "a\r\nX-Evil: 1".into(), serial: "".into(), fingerprint: "".into() };
     fixture.connection.client_certificate = Some(Rc::new(shown));
@@ -95,7 +95,7 @@ fn a_request_whose_route_sets_no_host_is_refused() {
         ("{tls-version} a", true),
         ("a{client-fingerprint}.example", false),
     ] {
-        let fixture = with_route(&format!("set-request-fields = \"Host: {value}\""));
+        let fixture = with_route(&format!("set-request-headers = \"Host: {value}\""));
         let request = fixture.request(&head(&[GET, "Host: claimed.example"]));
         assert_eq!(matches!(request.action, Action::Refuse(_)), is_refused, "{value}: {:?}", request.action);
     }
@@ -116,8 +116,8 @@ fn a_route_answers_or_redirects() {
 #[test]
 fn responses_have_fields_as_the_rules_require() {
     let fixture = with_route(
-        "set-response-fields = \"X-Who: {host}\"\nadd-response-fields = \"Via: 1.1 here\"\nremove-response-fields = \"Server\"\n\
-         security-fields = true",
+        "set-response-headers = \"X-Who: {host}\"\nadd-response-headers = \"Via: 1.1 here\"\nremove-response-headers = \"Server\"\n\
+         security-headers = true",
     );
     let request = fixture.request(&head(&[GET, "Host: a"]));
     let rules = request.response_fields.as_deref().expect("the route has some");
