@@ -19,13 +19,13 @@ use super::files::Named;
 use super::foreign;
 use super::keys;
 use super::model::{
-    Acme, Address, CertificateEntry, ClientCertificates, Clients, Config, Limits, OnlyClient, Places,
-    Process, RequestRoute, RestartSetting, RestartSettings, Service, ServiceRule, Target, Tickets, Tls,
+    Address, CertificateEntry, ClientCertificates, Config, Limits, Places, Process, RestartSetting,
+    RestartSettings, Service, ServiceRule, Tickets, Tls,
 };
 use super::policy;
 use super::problem::{Fault, Place, Problem};
-use super::reading::{Reading, Written, values};
-use super::schema::{Entry, Section, default_of};
+use super::reading::{Reading, values};
+use super::schema::{Entry, Section};
 use super::syntax;
 use super::table::Table;
 use client_certificates::client_certificates;
@@ -44,6 +44,7 @@ mod http;
 mod programs;
 mod request_rules;
 mod route;
+mod service;
 mod source;
 mod site;
 mod starttls;
@@ -51,6 +52,7 @@ mod proxy_protocol;
 
 use around::Around;
 use proxy_protocol::proxy_protocol;
+use service::service;
 mod check_section;
 
 pub(crate) use acme::entry as acme_entry;
@@ -246,149 +248,6 @@ fn process(section: &Table<'_>) -> Process {
     named.weak_keys.extend_from_slice(&process.weak_keys);
     (named.user, named.group) = (user, group);
     process
-}
-
-fn service(
-    section: &Table<'_>,
-    root: &Table<'_>,
-    (process, acme): (&Process, Option<&Option<Acme>>),
-    listeners: &mut Listeners,
-) -> Option<Service> {
-    let only_client = programs::only_client(section);
-    let listen = programs::listen(section);
-    let name = name(section, listen.as_deref().unwrap_or_default());
-    let backends = section.optional(&keys::BACKEND);
-    let limits = limits(&section.inner(&keys::SERVICE_LIMITS).inheriting(&root.inner(&keys::LIMITS)));
-    let policy = policy::of_service(section);
-    let clients = clients::of(section);
-    let site = site::of(section, &keys::BACKEND);
-    let http = http::mode(section, site.as_ref());
-    let backend_tls = site::backend_tls(section, &keys::BACKEND_TLS, http, (site.as_ref(), None));
-    let around = Around {
-        http,
-        policy: &policy,
-        listen: listen.as_deref().unwrap_or_default(),
-        clients,
-        backends: backends.as_deref().unwrap_or_default(),
-        site: site.as_ref(),
-        backend_tls: backend_tls.as_ref().and_then(Option::as_ref),
-    };
-    check_backend_tls(section, &around);
-    if http.is_some() {
-        http::check_keys(section, site.as_ref());
-    }
-    let rules = rules(section, &around);
-    let written = rules.as_deref().unwrap_or_default();
-    let routes = route::routes(section, &around);
-    let takes_none = route::is_without_backend(section, http, routes.as_deref());
-    let mut tls = tls(section, root, &around, clients::terminate(clients, written));
-    acme::order(section, acme, (written, routes.as_deref()), &mut tls);
-    let starttls = starttls::starttls(section, clients);
-    if let Some(Some(tls)) = &mut tls {
-        starttls::fit(section, (starttls.as_ref(), around.backend_tls), written, tls);
-    }
-    let client_settings = || {
-        let of_service = tls.iter().flatten().map(|tls| &tls.client_certificates);
-        of_service.chain(written.iter().filter_map(|rule| rule.client_certificates.as_ref()))
-    };
-    let fails_elsewhere = client_settings().any(|settings| settings.failed_to().is_some());
-    starttls::fit_backends(section, starttls.as_ref(), around.backend_tls, written, fails_elsewhere);
-    let listen_mode = section.optional(&keys::LISTEN_MODE);
-    let balance = section.or_default(&keys::BALANCE);
-    let slow_start = section.or_default(&keys::SLOW_START);
-    let of_rules = written.iter().filter_map(|rule| rule.backends.as_ref());
-    let of_routes = routes.iter().flatten().filter_map(RequestRoute::backends);
-    let others = of_rules.chain(of_routes).chain(client_settings().filter_map(ClientCertificates::failed_to));
-    let of_service = around.backends.iter().map(|backend| &backend.value);
-    let targets: Vec<&Target> =
-        of_service.chain(others.flat_map(|list| list.iter())).map(|backend| &backend.target).collect();
-    programs::check_backends(section, &targets, http.is_some());
-    let connect_through =
-        section.read(&keys::CONNECT_THROUGH, |inner| source::connect_through(inner, &targets));
-    let dialled = connect_through.iter().flatten().next().map_or(targets, |through| vec![&through.proxy]);
-    let source = source::source(section, &dialled, process.user.as_deref());
-
-    check::balance(section, around.backends, balance, slow_start);
-    let requests_certificates = client_settings().any(|asked| asked.checks().is_some());
-    let proxy_protocol = proxy_protocol(section, around.listen, requests_certificates);
-    // It is unknown in advance if the client at standard input has an address.
-    let have_addresses = listen.is_none()
-        || only_client == Some(Some(OnlyClient::Stdin))
-        || check::have_addresses(around.listen.iter().map(|address| &address.value), &proxy_protocol);
-    let admission = admission::admission(section, have_addresses);
-    let has_tls = has_backend_tls(&around, written, routes.as_deref());
-    let http = http::http(section, &around, routes.clone().unwrap_or_default(), have_addresses);
-    if let Some(http) = &http {
-        http::check_pool(section, http, &proxy_protocol, source.as_ref());
-    }
-    let checks = section.read(&keys::CHECK, |inner| check_section::check(inner, has_tls));
-    if listen.is_some() {
-        check::backends(section, &keys::BACKEND, around.listen, around.backends);
-        listeners.service(section, around.listen);
-        check::listen_mode(section, listen_mode, around.listen);
-    }
-    let service = Service {
-        name: name?,
-        listen: values(listen?),
-        only_client: only_client?,
-        listen_mode: listen_mode.unwrap_or_else(|| default_of(&keys::LISTEN_MODE)),
-        max_connections: section.optional(&keys::SERVICE_CONNECTIONS),
-        max_connections_per_address: section.optional(&keys::ADDRESS_CONNECTIONS),
-        admission: admission?,
-        tls: tls?,
-        clients,
-        plain_http: section.or_default(&keys::PLAIN_HTTP),
-        rules: rules?,
-        backends: if takes_none { [].into() } else { values(backends?).into() },
-        backend_tls: backend_tls?.and_then(|tls| tls.value),
-        connect_through: connect_through?,
-        balance,
-        source: source?,
-        slow_start,
-        starttls,
-        check: checks?,
-        missing_close_notify: section.or_default(&keys::MISSING_CLOSE_NOTIFY),
-        proxy_protocol,
-        limits,
-        http: http.filter(|_| routes.is_some()),
-    };
-    check::connections(section, &service, process);
-    check::of_service(section, &service);
-    Some(service)
-}
-
-/// The service's name. Without one it is the address that it listens on, which no other service has. Port 0 is another port at each start, and a
-/// path is no name.
-fn name(section: &Table<'_>, listen: &[Written<Address>]) -> Option<String> {
-    let is_written = section.written(&keys::NAME).is_some();
-    match (listen, &section.item(&keys::LISTEN)) {
-        ([Written { value: Address::Ip(first), .. }, ..], Some(item)) if !is_written && first.port() != 0 => {
-            let first = item.value.as_array().map_or(Some(item.value), |list| Some(list.first()?.get_ref()));
-            first?.as_str().map(str::to_owned)
-        }
-        // Errors in `listen`, or its absence, are reported elsewhere.
-        ([], _) if !is_written && section.written(&keys::ONLY_CLIENT).is_none() => None,
-        _ => section.required(&keys::NAME),
-    }
-}
-
-/// Returns true if some connections to backends use TLS.
-fn has_backend_tls(around: &Around<'_>, rules: &[ServiceRule], routes: Option<&[RequestRoute]>) -> bool {
-    let of_rules = rules.iter().filter_map(|rule| rule.backend_tls.as_ref());
-    of_rules.chain(around.backend_tls.map(|tls| &tls.value)).any(Option::is_some)
-        || routes.iter().copied().flatten().any(RequestRoute::has_backend_tls)
-}
-
-/// TLS towards the backends of the service, and what they are.
-fn check_backend_tls(section: &Table<'_>, around: &Around<'_>) {
-    if let Some(tls) = around.backend_tls {
-        backend_tls::check_names(section, tls, around.backends);
-        let is_plain = around.clients == Clients::Plain;
-        if is_plain {
-            starttls::check_plain_clients(section, tls);
-        }
-        backend_tls::check_alpn(&section.inner(&keys::BACKEND_TLS), tls.value.as_ref(), is_plain);
-    }
 }
 
 /// Limits; those of a service inherit `[limits]`.
