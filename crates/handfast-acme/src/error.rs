@@ -5,8 +5,8 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use handfast_pki::Finding;
 use handfast_text::foreign::excerpt;
-use handfast_tls::Finding;
 
 use crate::name::Name;
 

@@ -44,7 +44,7 @@ pub enum WrongUse {
     Places(Vec<UnknownPlace>),
     /// Lists of compromised keys that cannot be used.
     #[error("{}", lines_of(.0.iter().map(|finding| format!("--weak-keys {finding}"))))]
-    Lists(Vec<handfast_tls::Finding>),
+    Lists(Vec<handfast_pki::Finding>),
 }
 
 fn lines_of(all: impl Iterator<Item = impl ToString>) -> String {

@@ -28,7 +28,7 @@ use crate::backends::slots::Slots;
 use crate::backends::standing::Standings;
 use crate::backends::tunnel::{OwnTargets, ProxyHop};
 use crate::cache::{self, ServiceCache};
-use handfast_admin::CacheAct;
+use handfast_admin::{CacheAct, OrderRefusal};
 use handfast_config::model::{
     Backend, BackendTls, ClientChecks, Config, Route, Service, backend_sets, each_once,
 };

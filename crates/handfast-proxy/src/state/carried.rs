@@ -85,7 +85,7 @@ impl SharedCarriedOver {
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ThrowawayError {
     #[error(transparent)]
-    Make(#[from] handfast_tls::Error),
+    Make(#[from] throwaway::ThrowawayError),
     #[error("write the throwaway CA to {}: {source}", .file.display())]
     Write { file: PathBuf, source: io::Error },
 }

@@ -15,7 +15,6 @@ use handfast_load::plan::{
     Arrivals, Close, ExpectedStatuses, HttpVersion, Model, Target, Think, Tls, Verify, Work, profile,
 };
 use handfast_load::search::SearchSpec;
-use handfast_report::ToolError;
 
 use super::mistakes::Mistakes;
 use crate::status::AdminAddress;

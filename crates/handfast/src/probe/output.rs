@@ -2,8 +2,8 @@
 
 use std::io::{self, IsTerminal};
 
-use handfast_report::ToolError;
 use handfast_probe::text::Style;
+use handfast_report::ToolError;
 
 use crate::load::outputs::Output;
 use crate::talk::{should_use_color, terminal_size};

@@ -9,8 +9,8 @@ use handfast_load::plan::{Member, Tls, WeightedName, Work};
 use super::requests::{from_file, one, place};
 use super::tls;
 use crate::load::mistakes::Mistakes;
-use crate::load::values::Aim;
 use crate::words::load::TlsWords;
+use handfast_load::plan::values::Aim;
 
 /// The default TLS offer: of a profile, or ours.
 pub(super) fn usual(profile: Option<&Profile>) -> Tls {
