@@ -76,11 +76,15 @@ fn find(text: &[u8], from: usize, words: impl Fn(u64) -> u64, byte: impl Fn(u8) 
     rest.iter().position(|found| byte(*found)).map(|index| at + index)
 }
 
+/// Marks control bytes. One more than 0x7F is 0 in seven bits, so that one comparison finds both kinds.
+#[inline(always)]
+const fn controls(word: u64) -> u64 {
+    !(((((word & LOW) + ONES) | HIGH) - ONES * 0x21) | word) & HIGH
+}
+
 /// Returns the position of the next control byte; the tab is one too.
 #[inline(always)]
 pub(crate) fn next_control(text: &[u8], from: usize) -> Option<usize> {
-    // One more than 0x7F is 0 in seven bits, so that one comparison finds both kinds.
-    let words = |word: u64| !(((((word & LOW) + ONES) | HIGH) - ONES * 0x21) | word) & HIGH;
     // Long values, such as cookies, by blocks that are compared in one vector register.
     let mut at = from;
     for block in text.get(from..)?.as_chunks::<16>().0 {
@@ -89,7 +93,35 @@ pub(crate) fn next_control(text: &[u8], from: usize) -> Option<usize> {
         }
         at += 16;
     }
-    find(text, at, words, |byte| byte.is_ascii_control())
+    find(text, at, controls, |byte| byte.is_ascii_control())
+}
+
+/// The first and the last eight bytes, some of them twice; of a shorter text all bytes, and `None` if it has less than four.
+#[inline(always)]
+pub(crate) const fn end_words(text: &[u8]) -> Option<(u64, u64)> {
+    if let (Some(first), Some(last)) = (text.first_chunk(), text.last_chunk()) {
+        return Some((u64::from_le_bytes(*first), u64::from_le_bytes(*last)));
+    }
+    match (text.first_chunk(), text.last_chunk()) {
+        (Some(first), Some(last)) => {
+            let word = (u32::from_le_bytes(*first) as u64) << 32 | u32::from_le_bytes(*last) as u64;
+            Some((word, word))
+        }
+        _ => None,
+    }
+}
+
+/// Returns true if there is a control byte; the tab is one too.
+#[inline]
+pub(crate) fn has_control(text: &[u8]) -> bool {
+    if let Some(last) = text.last_chunk() {
+        let is_in = |block: &[u8; 16]| block.iter().fold(false, |any, byte| any | byte.is_ascii_control());
+        return is_in(last) || text.as_chunks().0.iter().any(is_in);
+    }
+    match end_words(text) {
+        Some((first, last)) => controls(first) | controls(last) != 0,
+        None => text.iter().any(u8::is_ascii_control),
+    }
 }
 
 /// Returns the position of the next byte that no request target has: not visible ASCII, or `#`.

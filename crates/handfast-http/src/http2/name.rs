@@ -2,7 +2,7 @@
 //!
 //! In: a name or a value. Out: its meaning, which is kept with an entry of the dynamic table, so that a repeated field is not read again.
 
-use crate::http1::{Kind, is_blank, is_lower_token, next_control};
+use crate::http1::{Kind, has_control, is_blank, is_lower_token, next_control};
 
 /// A field of the protocol itself (RFC 9113 §8.3, RFC 8441 §4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,6 +76,9 @@ impl Flaw {
         let is_at_end = |byte: Option<&u8>| byte.is_some_and(|byte| is_blank(*byte));
         let has_blank = is_at_end(value.first()) || is_at_end(value.last());
         let mut flaw = if has_blank { Self::Blank } else { Self::None };
+        if !has_control(value) {
+            return flaw;
+        }
         let mut from = 0;
         while let Some(at) = next_control(value, from) {
             match value[at] {

@@ -62,17 +62,20 @@ impl DynamicTable {
     }
 
     /// Appends the first bytes of an entry's line to a text.
-    #[inline]
+    #[inline(always)]
     pub(super) fn copy(&self, entry: &Entry, length: usize, out: &mut Vec<u8>) {
         let start = self.place(entry.start);
         match self.bytes.get(start..start + length) {
             Some(line) => out.extend_from_slice(line),
-            None => {
-                let (behind, first) = self.bytes.split_at(start);
-                out.extend_from_slice(first);
-                out.extend_from_slice(&behind[..length - first.len()]);
-            }
+            None => self.copy_wrapped(start, length, out),
         }
+    }
+
+    #[cold]
+    fn copy_wrapped(&self, start: usize, length: usize, out: &mut Vec<u8>) {
+        let (behind, first) = self.bytes.split_at(start);
+        out.extend_from_slice(first);
+        out.extend_from_slice(&behind[..length - first.len()]);
     }
 
     /// Adds an entry with this text, after the oldest ones have made room. One that is larger than the table empties it (RFC 7541 §4.4).

@@ -8,7 +8,7 @@
 use super::dynamic_table::LIMIT;
 use super::integer;
 use super::static_table::{self, StaticEntry};
-use crate::http1::{next_control, trim};
+use crate::http1::{has_control, trim};
 
 /// Patterns of the first byte (RFC 7541 §6.1 to §6.3).
 const INDEXED: u8 = 0x80;
@@ -68,24 +68,29 @@ impl Encoder {
 
     /// Writes a field: its name, a token, in lower case, control bytes of its value as blanks (RFC 9110 §5.5).
     pub fn field(&self, out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
+        if has_control(value) { self.cleaned(out, name, value) } else { self.clean(out, name, value) }
+    }
+
+    #[inline(always)]
+    fn clean(&self, out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
         match static_table::find(name) {
-            Some(index::ACCEPT_ENCODING) if value == b"gzip, deflate" => {
-                return self.indexed(out, index::ACCEPT_ENCODING);
-            }
-            Some(index) => self.name(out, index),
+            Some(index::ACCEPT_ENCODING) => self.entry(out, index::ACCEPT_ENCODING, value),
+            Some(index) => self.literal(out, index, value),
             None => {
                 out.push(NOT_INDEXED);
                 integer::write(out, 0, 7, name.len());
                 out.extend(name.iter().map(u8::to_ascii_lowercase));
+                integer::write(out, 0, 7, value.len());
+                out.extend_from_slice(value);
             }
         }
-        if has_control(value) {
-            let cleaned: Vec<u8> =
-                value.iter().map(|byte| if byte.is_ascii_control() { b' ' } else { *byte }).collect();
-            text(out, trim(&cleaned));
-        } else {
-            text(out, value);
-        }
+    }
+
+    /// Writes a field with control bytes in its value: tabs stay, others become blanks.
+    #[cold]
+    fn cleaned(&self, out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
+        let clean = |byte: &u8| if byte.is_ascii_control() && *byte != b'\t' { b' ' } else { *byte };
+        self.clean(out, name, trim(&value.iter().map(clean).collect::<Vec<_>>()));
     }
 
     /// Writes an entry of the static table.
@@ -94,9 +99,24 @@ impl Encoder {
     }
 
     /// Writes a value with the name of an entry.
+    #[inline(always)]
     pub(in crate::http2) fn literal(&self, out: &mut Vec<u8>, index: usize, value: &[u8]) {
-        self.name(out, index);
-        text(out, value);
+        let is_secret = matches!(
+            index,
+            index::AUTHORIZATION | index::COOKIE | index::PROXY_AUTHORIZATION | index::SET_COOKIE
+        );
+        let pattern = if is_secret { NEVER_INDEXED } else { NOT_INDEXED };
+        match (index, value.len()) {
+            // Nearly all: with both numbers at once.
+            (15..142, length @ ..127) => {
+                out.extend_from_slice(&[pattern | 0xF, index as u8 - 0xF, length as u8])
+            }
+            (_, length) => {
+                integer::write(out, pattern, 4, index);
+                integer::write(out, 0, 7, length);
+            }
+        }
+        out.extend_from_slice(value);
     }
 
     /// Writes a value with the name of an entry, or the entry.
@@ -106,33 +126,4 @@ impl Encoder {
             _ => self.literal(out, index, value),
         }
     }
-
-    /// Writes the name of an entry.
-    #[inline(always)]
-    fn name(&self, out: &mut Vec<u8>, index: usize) {
-        let is_secret = matches!(
-            index,
-            index::AUTHORIZATION | index::COOKIE | index::PROXY_AUTHORIZATION | index::SET_COOKIE
-        );
-        integer::write(out, if is_secret { NEVER_INDEXED } else { NOT_INDEXED }, 4, index);
-    }
-}
-
-/// Writes a text as it is.
-#[inline(always)]
-fn text(out: &mut Vec<u8>, text: &[u8]) {
-    integer::write(out, 0, 7, text.len());
-    out.extend_from_slice(text);
-}
-
-/// Returns true if a value has a control byte that is no tab.
-fn has_control(value: &[u8]) -> bool {
-    let mut from = 0;
-    while let Some(at) = next_control(value, from) {
-        if value[at] != b'\t' {
-            return true;
-        }
-        from = at + 1;
-    }
-    false
 }

@@ -97,24 +97,23 @@ pub(super) fn decode(code: &[u8], out: &mut Vec<u8>) -> Result<(), HpackError> {
     let mut free = out[start..].iter_mut();
     // The next bits, from the highest one on, and their number.
     let (mut bits, mut count) = (0_u64, 0_u32);
-    let mut rest = code;
-    loop {
-        if count < u32::BITS {
-            if let Some((word, behind)) = rest.split_first_chunk() {
-                bits |= u64::from(u32::from_be_bytes(*word)) << (u32::BITS - count);
-                count += u32::BITS;
-                rest = behind;
-            } else {
-                for byte in std::mem::take(&mut rest) {
-                    bits |= u64::from(*byte) << (u64::BITS - u8::BITS - count);
-                    count += u8::BITS;
-                }
-            }
+    let (words, rest) = code.as_chunks();
+    for word in words {
+        bits |= u64::from(u32::from_be_bytes(*word)) << (u32::BITS - count);
+        count += u32::BITS;
+        while count >= LONGEST as u32 {
+            let (byte, length) = next(bits)?;
+            *free.next().ok_or(HpackError::Huffman)? = byte;
+            bits <<= length;
+            count -= length;
         }
-        let (byte, length) = match FAST[(bits >> (u64::BITS as usize - STEP)) as usize] {
-            0 => rare(bits)?,
-            found => ((found >> 4) as u8, u32::from(found & 0xF)),
-        };
+    }
+    for byte in rest {
+        bits |= u64::from(*byte) << (u64::BITS - u8::BITS - count);
+        count += u8::BITS;
+    }
+    loop {
+        let (byte, length) = next(bits)?;
         if length > count {
             break;
         }
@@ -128,6 +127,15 @@ pub(super) fn decode(code: &[u8], out: &mut Vec<u8>) -> Result<(), HpackError> {
     let unused = free.len();
     out.truncate(out.len() - unused);
     Ok(())
+}
+
+/// Returns the first byte of these bits, and the length of its code.
+#[inline(always)]
+fn next(bits: u64) -> Result<(u8, u32), HpackError> {
+    match FAST[(bits >> (u64::BITS as usize - STEP)) as usize] {
+        0 => rare(bits),
+        found => Ok(((found >> 4) as u8, u32::from(found & 0xF))),
+    }
 }
 
 /// Returns the byte and the length of a long code.

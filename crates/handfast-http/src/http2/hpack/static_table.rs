@@ -5,7 +5,7 @@
 //! **Source**: RFC 7541, Appendix A.
 
 use super::Line;
-use crate::http1::{Kind, is_text};
+use crate::http1::{Kind, end_words, is_text};
 use crate::http2::name::{Flaw, Name, Pseudo};
 
 /// Number of entries; the dynamic table follows.
@@ -18,6 +18,8 @@ pub(super) struct StaticEntry {
     pub(super) text: &'static [u8],
     pub(super) name_length: u8,
     pub(super) name: Name,
+    /// Ends of its name.
+    ends: (u64, u64),
 }
 
 impl StaticEntry {
@@ -50,6 +52,7 @@ macro_rules! entries {
             text: concat!($name, ": ", $value, "\r\n").as_bytes(),
             name_length: $name.len() as u8,
             name: $meaning,
+            ends: lower_ends($name.as_bytes()),
         },)*]
     };
 }
@@ -118,25 +121,37 @@ static ENTRIES: [StaticEntry; LENGTH] = entries! {
     "www-authenticate" "" OTHER;
 };
 
-/// Slots of [`BY_NAME`].
-const SLOTS: usize = 128;
+/// Slots of [`BY_NAME`], and a factor that was found by search: it gives each name a slot of its own.
+const SLOT_BITS: u32 = 7;
+const FACTOR: u64 = 0x3601_3EEE_DBAD_4F41;
+/// Makes letters small.
+const SPACES: u64 = u64::from_le_bytes([0x20; 8]);
 
-/// Returns the slot of a name in any case, which no two names of the table share. Multipliers were found by search.
+/// Returns the ends of a name in lower case.
 #[inline(always)]
-const fn slot(length: usize, first: u8, middle: u8, last: u8) -> usize {
-    let (first, middle, last) = (first | 0x20, middle | 0x20, last | 0x20);
-    (length * 7 + first as usize * 47 + last as usize * 30 + middle as usize) % SLOTS
+const fn lower_ends(name: &[u8]) -> (u64, u64) {
+    match end_words(name) {
+        Some((first, last)) => (first | SPACES, last | SPACES),
+        None => match *name {
+            [a, b, c] => (u64::from_le_bytes([a, b, c, 0, 0, 0, 0, 0]) | SPACES, 0),
+            _ => (0, 0),
+        },
+    }
+}
+
+#[inline(always)]
+const fn slot((first, last): (u64, u64)) -> usize {
+    ((first ^ last.rotate_left(29)).wrapping_mul(FACTOR) >> (u64::BITS - SLOT_BITS)) as usize
 }
 
 /// The first entry with each name that is no pseudo-field, by the slot of the name; 0: none.
-static BY_NAME: [u8; SLOTS] = {
-    let mut slots = [0; SLOTS];
+static BY_NAME: [u8; 1 << SLOT_BITS] = {
+    let mut slots = [0; 1 << SLOT_BITS];
     let mut index = LENGTH;
     while index > 0 {
-        let StaticEntry { text, name_length, .. } = ENTRIES[index - 1];
-        let length = name_length as usize;
-        if text[0] != b':' {
-            let slot = slot(length, text[0], text[length / 2], text[length - 1]);
+        let entry = &ENTRIES[index - 1];
+        if entry.text[0] != b':' {
+            let slot = slot(entry.ends);
             assert!(slots[slot] == 0, "two names share a slot");
             slots[slot] = index as u8;
         }
@@ -148,7 +163,10 @@ static BY_NAME: [u8; SLOTS] = {
 /// Returns the index of the first entry with a name, in any case, that is no pseudo-field. `name` is a token.
 #[inline]
 pub(super) fn find(name: &[u8]) -> Option<usize> {
-    let (first, last) = (name.first()?, name.last()?);
-    let index = usize::from(BY_NAME[slot(name.len(), *first, name[name.len() / 2], *last)]);
-    StaticEntry::get(index).filter(|entry| is_text(name, entry.name_text())).map(|_| index)
+    let ends = lower_ends(name);
+    let index = usize::from(BY_NAME[slot(ends)]);
+    let entry = StaticEntry::get(index)
+        .filter(|entry| entry.ends == ends && usize::from(entry.name_length) == name.len())?;
+    let is_same = name.len() <= 16 || is_text(name, entry.name_text());
+    is_same.then_some(index)
 }

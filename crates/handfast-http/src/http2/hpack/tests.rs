@@ -3,6 +3,7 @@
 mod decoding;
 mod encoding;
 mod examples;
+mod stories;
 
 use super::*;
 
