@@ -11,7 +11,7 @@ mod decoder;
 mod dynamic_table;
 mod encoder;
 mod huffman;
-mod integer;
+pub(super) mod integer;
 mod static_table;
 
 pub use decoder::Decoder;

@@ -3,7 +3,7 @@
 use super::{HeadFault, HeadText, Part};
 use crate::http1::{
     Facts, Field, Framing, HeadLimits, Host, Kind, Method, RequestHead, Rule, Span, Target, Version,
-    is_token, number, target_end,
+    is_token, number, target_end, trim,
 };
 
 use HeadFault::Malformed;
@@ -24,7 +24,8 @@ impl HeadText {
         let is_extended = self.pseudo.protocol.is_some();
         if self.has_cookie {
             let cookie = std::mem::take(&mut self.cookie);
-            self.push(b"cookie", &cookie);
+            // An empty crumb would leave a blank at the end.
+            self.push(b"cookie", trim(&cookie));
             self.cookie = cookie;
         }
         if let Some(key) = key.filter(|_| self.wants_websocket()) {

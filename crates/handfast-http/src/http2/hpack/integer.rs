@@ -29,7 +29,7 @@ fn read_rest(mut value: usize, rest: &mut &[u8]) -> Result<usize, HpackError> {
 
 /// Writes an integer behind the bits of `pattern`.
 #[inline(always)]
-pub(super) fn write(out: &mut Vec<u8>, pattern: u8, prefix: u32, value: usize) {
+pub(in crate::http2) fn write(out: &mut Vec<u8>, pattern: u8, prefix: u32, value: usize) {
     let most = (1_usize << prefix) - 1;
     if value < most {
         out.push(pattern | value as u8);
