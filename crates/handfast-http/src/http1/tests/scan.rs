@@ -3,7 +3,10 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use crate::http1::scan::{HOST, TOKEN, class, is_text, letters_end, next_control, target_end};
+use crate::http1::scan::{
+    HOST, TOKEN, class, end_words, has_control, is_lower_token, is_text, letters_end, next_control,
+    target_end,
+};
 
 fn find(text: &[u8], from: usize, is_end: impl Fn(u8) -> bool) -> Option<usize> {
     text[from..].iter().position(|byte| is_end(*byte)).map(|index| from + index)
@@ -14,7 +17,9 @@ fn is_name(byte: u8) -> bool {
 }
 
 fn agree(text: &[u8], from: usize) {
-    assert_eq!(next_control(text, from), find(text, from, |byte| byte < 0x20 || byte == 0x7F));
+    let control = find(text, from, |byte| byte < 0x20 || byte == 0x7F);
+    assert_eq!(next_control(text, from), control);
+    assert_eq!(has_control(&text[from..]), control.is_some());
     assert_eq!(
         target_end(text, from),
         find(text, from, |byte| !(0x21..=0x7E).contains(&byte) || byte == b'#')
@@ -40,9 +45,19 @@ fn classes_are_those_of_the_rfcs() {
     for byte in 0..=u8::MAX {
         let is_token = byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
         assert_eq!(class(byte) & TOKEN != 0, is_token, "{byte:#x}");
+        assert_eq!(is_lower_token(&[b'a', byte]), is_token && !byte.is_ascii_uppercase(), "{byte:#x}");
         let is_host = byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
         assert_eq!(class(byte) & HOST != 0, is_host, "{byte:#x}");
     }
+}
+
+#[test]
+fn short_texts_have_their_ends_in_words() {
+    assert_eq!(end_words(b"abc"), None);
+    assert_eq!(end_words(b"abcd"), Some((0x6463_6261_6463_6261, 0x6463_6261_6463_6261)));
+    assert_eq!(end_words(b"abcdef"), Some((0x6463_6261_6665_6463, 0x6463_6261_6665_6463)));
+    assert_eq!(end_words(b"abcdefgh"), Some((0x6867_6665_6463_6261, 0x6867_6665_6463_6261)));
+    assert_eq!(end_words(b"abcdefghi"), Some((0x6867_6665_6463_6261, 0x6968_6766_6564_6362)));
 }
 
 proptest! {
