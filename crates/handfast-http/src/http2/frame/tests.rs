@@ -58,6 +58,8 @@ fn every_kind_has_its_lengths() {
     {
         let head = FrameHead { length, kind: kind::SETTINGS, flags: 0, stream: 0 };
         assert_eq!(head.check_length(MAX).is_ok(), is_right, "SETTINGS of {length}");
+        let acknowledged = FrameHead { flags: flag::ACK, ..head };
+        assert_eq!(acknowledged.check_length(MAX).is_ok(), length == 0, "acknowledged SETTINGS of {length}");
     }
 }
 

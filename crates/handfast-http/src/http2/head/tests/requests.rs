@@ -209,7 +209,13 @@ fn limits_are_kept_to_the_byte() {
     ] {
         for mut head in heads(Part::Request, &fields, &limits) {
             let rule = match head.request(false, None) {
-                Ok(_) => None,
+                Ok(head) => {
+                    assert_eq!(
+                        lines(head.text, head.fields),
+                        ["host: a.example (Host)", "x: 1", "cookie: ab;"]
+                    );
+                    None
+                }
                 Err(HeadFault::Refused(error)) => Some(error.rule),
                 Err(other) => panic!("{other:?}"),
             };
@@ -235,6 +241,12 @@ fn a_refused_head_is_not_stored() {
         assert!(head.text.len() <= 2_000 && head.fields.len() <= 1, "{count}");
         assert!(matches!(head.fault, Some(HeadFault::Refused(error)) if error.rule == Rule::HeadTooLarge));
     }
+    // Literals, kept or not, leave nothing behind.
+    for pattern in [0x00, 0x40] {
+        head.begin(Part::Request, &limits);
+        decoder.decode(&block(pattern, &[("x", &long[..]); 10]), &mut head).expect("a field block");
+        assert_eq!((head.text.len(), head.fields.len()), (1_005, 1));
+    }
     // The table is kept all the same.
     head.begin(Part::Request, &limits);
     let block = [refers(14), block(0x40, &[("y", "2")])].concat();
@@ -243,6 +255,28 @@ fn a_refused_head_is_not_stored() {
     decoder.decode(&[0x88, 0xBE], &mut head).expect("a field block");
     let head = head.response(false).expect("a response");
     assert_eq!(lines(head.text, head.fields), ["y: 2"]);
+}
+
+#[test]
+fn a_buffer_that_was_used_is_like_a_new_one() {
+    let all = [
+        &GET[..],
+        &[(":protocol", "websocket"), ("host", "a.example"), ("cookie", "a=1"), ("x", "1"), ("te", "gzip")],
+    ]
+    .concat();
+    for used in [
+        heads(Part::Request, &all, &HeadLimits::default()),
+        heads(Part::Response, &all, &HeadLimits::default()),
+    ] {
+        for mut head in used {
+            assert!(head.fault.is_some());
+            let mut new = HeadText::default();
+            for head in [&mut head, &mut new] {
+                head.begin(Part::Request, &HeadLimits::default());
+            }
+            assert_eq!(format!("{head:?}"), format!("{new:?}"));
+        }
+    }
 }
 
 #[test]
