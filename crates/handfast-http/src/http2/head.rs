@@ -211,7 +211,7 @@ impl HeadText {
         self.fields.push(field);
     }
 
-    /// Returns false for a field with a meaning of its own that is not one of the list.
+    /// Returns false for a field with a special meaning that is not kept in the list.
     fn takes(&mut self, field: &Field) -> bool {
         match field.kind {
             // RFC 9113 §8.2.2.
@@ -253,7 +253,7 @@ impl HeadText {
     fn tolerates(&mut self, start: usize, line: &Line) -> bool {
         let at = line.value(start).start as usize;
         match (line.flaw, self.part) {
-            (Flaw::LineEnd, _) => self.malformed("the value of a field has NUL, CR or LF"),
+            (Flaw::LineEnd, _) => self.malformed("a field value has NUL, CR or LF"),
             _ if matches!(line.name, Name::Pseudo(_)) => return true,
             (Flaw::Blank, Part::Request) => self.refuse(Rule::FieldBlank, at),
             (Flaw::Control, Part::Request | Part::Trailers { is_response: false }) => {
@@ -298,7 +298,7 @@ impl Sink for HeadText {
             Name::Cookie | Name::WebSocketKey => self.take_field(Kind::Other, start, line),
             Name::Pseudo(pseudo) => self.take_pseudo(pseudo, start, line),
             Name::UnknownPseudo => self.malformed("there is an unknown pseudo-field"),
-            Name::Invalid => self.malformed("the name of a field is no token in lower case"),
+            Name::Invalid => self.malformed("a field name is not a token in lower case"),
             Name::Connection => self.malformed("there is a field that belongs to connections of HTTP/1"),
         }
     }
@@ -312,7 +312,7 @@ impl Line {
     }
 }
 
-/// A field without the blanks around its value, which HTTP/1 has not as a part of it.
+/// A field without the blanks around its value, which are no part of it in HTTP/1.
 #[cold]
 fn trimmed(field: Field, text: &[u8]) -> Field {
     let value = field.value(text);

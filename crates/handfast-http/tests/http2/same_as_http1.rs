@@ -204,7 +204,7 @@ proptest! {
         }
     }
 
-    /// What is forwarded by HTTP/2 arrives as it was accepted.
+    /// A request that was forwarded by HTTP/2 arrives as it was accepted.
     #[test]
     fn a_request_that_is_forwarded_is_the_same_request((fields, has_content) in requests()) {
         let limits = HeadLimits::default();

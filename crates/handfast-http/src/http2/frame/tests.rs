@@ -49,7 +49,7 @@ fn every_kind_has_its_lengths() {
         if least > 0 {
             assert_eq!(check(least - 1), fault, "{name}");
         }
-        // What is too large ends the connection, whatever it is.
+        // A frame that is too large ends the connection, whatever it is.
         assert_eq!(check(most + 1), if most == MAX { wrong } else { fault }, "{name}");
         assert_eq!(check(MAX + 1), wrong, "{name}");
     }

@@ -2,8 +2,8 @@
 
 use super::{HeadFault, HeadText, Part};
 use crate::http1::{
-    Facts, Field, Framing, HeadLimits, Host, Kind, Method, RequestHead, Rule, Span, Target, Version,
-    is_token, number, target_end, trim,
+    Facts, Field, Framing, HeadError, HeadLimits, Host, Kind, Method, RequestHead, Rule, Span, Target,
+    Version, is_token, number, target_end, trim,
 };
 
 use HeadFault::Malformed;
@@ -22,7 +22,7 @@ impl HeadText {
             return Err(fault);
         }
         let is_extended = self.pseudo.protocol.is_some();
-        if self.has_cookie {
+        if std::mem::take(&mut self.has_cookie) {
             let cookie = std::mem::take(&mut self.cookie);
             // An empty crumb would leave a blank at the end.
             self.push(b"cookie", trim(&cookie));
@@ -92,7 +92,7 @@ impl HeadText {
             }
             (_, None) => return Err(Malformed("there is no :scheme")),
             (_, Some(scheme)) if !is_scheme(scheme.get(&self.text)) => {
-                return Err(Malformed(":scheme is none"));
+                return Err(Malformed(":scheme is not a scheme"));
             }
             (None, _) => return Ok(method),
             (Some(protocol), _) => {
@@ -123,7 +123,7 @@ impl HeadFault {
     /// A rule of HTTP/1 that a request broke.
     #[cold]
     fn refused(rule: Rule, text: &[u8], at: u32) -> Self {
-        Self::Refused(crate::http1::HeadError::new(rule, false, text, at as usize))
+        Self::Refused(HeadError::new(rule, false, text, at as usize))
     }
 }
 
@@ -169,12 +169,7 @@ pub(super) fn note<'a>(
             Rule::HostSyntax if value.iter().any(|byte| byte.is_ascii_control() || *byte == b' ') => {
                 Malformed("the host has a control byte or a blank")
             }
-            _ => HeadFault::Refused(crate::http1::HeadError::new(
-                rule,
-                facts.is_response,
-                text,
-                field.name_start as usize,
-            )),
+            _ => HeadFault::Refused(HeadError::new(rule, facts.is_response, text, field.name_start as usize)),
         });
     }
     Ok(())

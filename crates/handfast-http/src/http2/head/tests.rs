@@ -37,7 +37,7 @@ fn heads(part: Part, fields: &Pairs<'_>, limits: &HeadLimits) -> [HeadText; 3] {
     })
 }
 
-/// What a head is, without the places of its parts.
+/// All that a head says, without the places of its parts.
 fn described(head: &RequestHead<'_>) -> String {
     let RequestHead { method, target, host, framing, expects_continue, accepts_trailers, upgrade, .. } =
         *head;

@@ -30,8 +30,8 @@ const LENGTHS: [u8; SYMBOLS] = [
 ];
 const SYMBOLS: usize = 257;
 const END: usize = SYMBOLS - 1;
-const SHORTEST: usize = 5;
-const LONGEST: usize = 30;
+const MIN_CODE_BITS: usize = 5;
+const MAX_CODE_BITS: usize = 30;
 /// Bits that are looked up at once.
 const STEP: usize = 10;
 
@@ -40,15 +40,15 @@ struct Code {
     /// Bytes in the order of their codes, without the end of the string, which has the last code.
     bytes: [u8; END],
     /// The first number behind the codes of each length and of shorter ones, as if it had 32 bits.
-    ends: [u64; LONGEST + 1],
+    ends: [u64; MAX_CODE_BITS + 1],
     /// The first code of each length, and its place in `bytes`.
-    first: [(u32, u32); LONGEST + 1],
+    first: [(u32, u32); MAX_CODE_BITS + 1],
 }
 
 static CODE: Code = {
-    let mut code = Code { bytes: [0; END], ends: [0; LONGEST + 1], first: [(0, 0); LONGEST + 1] };
+    let mut code = Code { bytes: [0; END], ends: [0; MAX_CODE_BITS + 1], first: [(0, 0); MAX_CODE_BITS + 1] };
     let (mut next, mut place, mut length) = (0_u32, 0, 1);
-    while length <= LONGEST {
+    while length <= MAX_CODE_BITS {
         next <<= 1;
         code.first[length] = (next, place as u32);
         let mut byte = 0;
@@ -64,7 +64,7 @@ static CODE: Code = {
         code.ends[length] = (next as u64) << (32 - length);
         length += 1;
     }
-    assert!(place == END && code.ends[LONGEST] == 1 << 32, "a code without a gap");
+    assert!(place == END && code.ends[MAX_CODE_BITS] == 1 << 32, "a code without a gap");
     code
 };
 
@@ -74,7 +74,7 @@ static FAST: [u16; 1 << STEP] = {
     let mut index = 0;
     while index < fast.len() {
         let bits = (index as u64) << (64 - STEP);
-        let mut length = SHORTEST;
+        let mut length = MIN_CODE_BITS;
         while length <= STEP && bits >> 32 >= CODE.ends[length] {
             length += 1;
         }
@@ -93,7 +93,7 @@ static FAST: [u16; 1 << STEP] = {
 /// **Errors**: it has the end of the string, or its last bits are neither a code nor up to seven ones.
 pub(super) fn decode(code: &[u8], out: &mut Vec<u8>) -> Result<(), HpackError> {
     let start = out.len();
-    out.resize(start + code.len() * 8 / SHORTEST, 0);
+    out.resize(start + code.len() * 8 / MIN_CODE_BITS, 0);
     let mut free = out[start..].iter_mut();
     // The next bits, from the highest one on, and their number.
     let (mut bits, mut count) = (0_u64, 0_u32);
@@ -101,7 +101,7 @@ pub(super) fn decode(code: &[u8], out: &mut Vec<u8>) -> Result<(), HpackError> {
     for word in words {
         bits |= u64::from(u32::from_be_bytes(*word)) << (u32::BITS - count);
         count += u32::BITS;
-        while count >= LONGEST as u32 {
+        while count >= MAX_CODE_BITS as u32 {
             let (byte, length) = next(bits)?;
             *free.next().ok_or(HpackError::Huffman)? = byte;
             bits <<= length;
@@ -141,7 +141,8 @@ fn next(bits: u64) -> Result<(u8, u32), HpackError> {
 /// Returns the byte and the length of a long code.
 #[cold]
 fn rare(bits: u64) -> Result<(u8, u32), HpackError> {
-    let length = (STEP + 1..LONGEST).find(|length| bits >> 32 < CODE.ends[*length]).unwrap_or(LONGEST);
+    let length =
+        (STEP + 1..MAX_CODE_BITS).find(|length| bits >> 32 < CODE.ends[*length]).unwrap_or(MAX_CODE_BITS);
     let (first, place) = CODE.first[length];
     let place = (bits >> (u64::BITS as usize - length)) as u32 - first + place;
     let byte = CODE.bytes.get(place as usize).ok_or(HpackError::Huffman)?;

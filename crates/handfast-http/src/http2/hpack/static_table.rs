@@ -121,7 +121,7 @@ static ENTRIES: [StaticEntry; LENGTH] = entries! {
     "www-authenticate" "" OTHER;
 };
 
-/// Slots of [`BY_NAME`], and a factor that was found by search: it gives each name a slot of its own.
+/// Slots of [`BY_NAME`], and a factor that gives each name another slot, found by search.
 const SLOT_BITS: u32 = 7;
 const FACTOR: u64 = 0x3601_3EEE_DBAD_4F41;
 /// Makes letters small.

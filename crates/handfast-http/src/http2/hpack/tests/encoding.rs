@@ -83,7 +83,7 @@ fn fields_are_literals_with_known_names() {
     }
 }
 
-/// Where a length needs another byte.
+/// Lengths around those that need another byte.
 #[test]
 fn lengths_are_integers() {
     for length in [0, 1, 125, 126, 127, 128, 254, 255, 256, 16_000] {
