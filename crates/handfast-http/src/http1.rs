@@ -50,7 +50,9 @@ pub use write::{HeadEnd, end_head, push_field, write_fields, write_request_line,
 pub(crate) use field::{is_never_trailer, trim};
 pub(crate) use framing::{Facts, number};
 pub(crate) use owned::Span;
-pub(crate) use scan::{end_words, has_control, is_blank, is_lower_token, is_text, next_control, target_end};
+pub(crate) use scan::{
+    end_words, has_control, is_blank, is_lower_token, is_text, next_control, push_lower, target_end,
+};
 pub(crate) use write::digits;
 
 /// The two versions that are spoken here.

@@ -51,6 +51,27 @@ pub(crate) fn is_text(text: &[u8], lower: &[u8]) -> bool {
     text.len() == lower.len() && text.iter().zip(lower).all(|(byte, lower)| byte | 0x20 == *lower)
 }
 
+/// Appends a text in lower case.
+pub(crate) fn push_lower(out: &mut Vec<u8>, text: &[u8]) {
+    let lower = |bytes: &mut [u8; 8]| {
+        let word = u64::from_le_bytes(*bytes);
+        let low = word & LOW;
+        let is_upper = (low + ONES * (0x80 - b'A' as u64)) & !(low + ONES * (0x7F - b'Z' as u64));
+        *bytes = (word | (is_upper & !word & HIGH) >> 2).to_le_bytes();
+    };
+    let start = out.len();
+    out.extend_from_slice(text);
+    let copy = &mut out[start..];
+    match copy.last_chunk_mut() {
+        // It overlaps the word before.
+        Some(last) => {
+            lower(last);
+            copy.as_chunks_mut().0.iter_mut().for_each(lower);
+        }
+        None => copy.make_ascii_lowercase(),
+    }
+}
+
 /// Returns true if this is a space or a tab.
 pub(crate) const fn is_blank(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t')

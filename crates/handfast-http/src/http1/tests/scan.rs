@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 use crate::http1::scan::{
     HOST, TOKEN, class, end_words, has_control, is_lower_token, is_text, letters_end, next_control,
-    target_end,
+    push_lower, target_end,
 };
 
 fn find(text: &[u8], from: usize, is_end: impl Fn(u8) -> bool) -> Option<usize> {
@@ -19,6 +19,9 @@ fn is_name(byte: u8) -> bool {
 fn agree(text: &[u8], from: usize) {
     let control = find(text, from, |byte| byte < 0x20 || byte == 0x7F);
     assert_eq!(next_control(text, from), control);
+    let mut lower = b"X".to_vec();
+    push_lower(&mut lower, &text[from..]);
+    assert_eq!(lower, [b"X", &text[from..].to_ascii_lowercase()[..]].concat());
     assert_eq!(has_control(&text[from..]), control.is_some());
     assert_eq!(
         target_end(text, from),

@@ -8,7 +8,7 @@
 use super::dynamic_table::LIMIT;
 use super::integer;
 use super::static_table::{self, StaticEntry};
-use crate::http1::{has_control, trim};
+use crate::http1::{has_control, push_lower, trim};
 
 /// Patterns of the first byte (RFC 7541 §6.1 to §6.3).
 const INDEXED: u8 = 0x80;
@@ -79,7 +79,7 @@ impl Encoder {
             None => {
                 out.push(NOT_INDEXED);
                 integer::write(out, 0, 7, name.len());
-                out.extend(name.iter().map(u8::to_ascii_lowercase));
+                push_lower(out, name);
                 integer::write(out, 0, 7, value.len());
                 out.extend_from_slice(value);
             }
