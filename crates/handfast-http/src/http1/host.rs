@@ -90,8 +90,9 @@ impl CanonicalHost {
 
     fn copy(name: &[u8]) -> Option<Self> {
         let mut bytes = [0; MAX_CANONICAL];
-        bytes.get_mut(..name.len())?.copy_from_slice(name);
-        bytes.make_ascii_lowercase();
+        let copied = bytes.get_mut(..name.len())?;
+        copied.copy_from_slice(name);
+        copied.make_ascii_lowercase();
         str::from_utf8(name).ok().map(|_| Self { bytes, length: name.len() })
     }
 }
