@@ -7,7 +7,8 @@ use std::path::PathBuf;
 
 use thiserror::Error;
 
-use crate::{Fault, Purpose};
+use crate::bus::Fault;
+use crate::purpose::Purpose;
 
 /// Reason why a bus cannot be joined, checked or set up. Its text has the hint in a second line.
 #[derive(Debug)]

@@ -22,60 +22,19 @@ use error::Problem;
 
 mod bus;
 mod error;
+mod purpose;
 mod safety;
 mod setup;
 
 pub use bus::local::Local;
 pub use bus::{Bus, Fault, Feed, Later, Message};
 pub use error::BusError;
+pub use purpose::Purpose;
 pub use safety::{doctor, join, printable, read_private};
 pub use setup::{PORT, Setup};
 
 /// No fleet has this name: no user needs permission for its subjects, so a user that has it has too many permissions.
 const CHECK: &str = "permission-check";
-
-/// Purpose of a bus, in messages to people.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Purpose {
-    /// Load tests: coordinators and workers.
-    Load,
-    /// Proxies that serve the same names.
-    Fleet,
-}
-
-impl Purpose {
-    /// Returns a text for the damage that an attacker with access to an open bus could do.
-    fn danger(self) -> &'static str {
-        match self {
-            Self::Load => "have our workers make load against anybody",
-            Self::Fleet => "keep this fleet's keys and certificates from its machines",
-        }
-    }
-
-    /// The token of the subjects that its machines publish to.
-    fn token(self) -> char {
-        match self {
-            Self::Load => 'w',
-            Self::Fleet => 'm',
-        }
-    }
-
-    /// The setting that starts TLS before the greeting.
-    fn tls_first(self) -> &'static str {
-        match self {
-            Self::Load => "--bus-tls-first",
-            Self::Fleet => "`tls-first = true` in [fleet]",
-        }
-    }
-
-    /// The command that writes a safe configuration.
-    fn command(self) -> &'static str {
-        match self {
-            Self::Load => "handfast worker setup --host NAME DIR",
-            Self::Fleet => "handfast fleet setup --host NAME DIR",
-        }
-    }
-}
 
 /// A NATS server, and how to join it.
 #[derive(Clone, PartialEq, Eq)]

@@ -36,17 +36,6 @@ const MAX_SECRET_BYTES: u64 = 4_096;
 const COMPLAINING: Duration = Duration::from_secs(2);
 /// The first version without the known ways around users and permissions (CVE-2023-47090, CVE-2025-30215).
 const SOUND: [u32; 3] = [2, 10, 27];
-impl Purpose {
-    /// The hint for a server that others can reach.
-    pub(crate) fn set_up(self) -> String {
-        format!("`{}` writes a configuration with TLS, users and narrow permissions", self.command())
-    }
-
-    /// The hint for a server that others can reach although only this machine needs it.
-    pub(crate) fn listen_here(self) -> String {
-        format!("`nats-server -a 127.0.0.1` listens for this machine only; for others, {}", self.set_up())
-    }
-}
 
 /// The server's first message (`INFO` of the NATS client protocol). `host` is its listening address, or its configured
 /// address.

@@ -10,7 +10,7 @@
 //! | I want to … | open |
 //! |---|---|
 //! | see every way in which a message can be wrong, and its status | `http1/error.rs` |
-//! | know the limits, or how an incomplete head is waited for | `http1/head.rs` |
+//! | know the limits, or how an incomplete head is waited for | `http1/limits.rs`, `http1/head.rs` |
 //! | read a head | `http1/lines.rs`, `http1/request.rs`, `http1/response.rs` |
 //! | keep a head longer than its buffer | `http1/owned.rs` |
 //! | know where a body ends | `http1/framing.rs` |
@@ -27,6 +27,7 @@ mod field;
 mod framing;
 mod head;
 mod host;
+mod limits;
 mod lines;
 mod owned;
 mod request;
@@ -39,8 +40,9 @@ pub use chunked::{CHUNK_HEAD_LIMIT, ChunkedReader, LAST_CHUNK, chunk_head, write
 pub use error::{HeadError, Rule};
 pub use field::{Field, Kind, tokens};
 pub use framing::Framing;
-pub use head::{HeadLimits, HeadProgress, Underscores};
+pub use head::HeadProgress;
 pub use host::{CanonicalHost, Host};
+pub use limits::{HeadLimits, Underscores};
 pub use owned::OwnedRequest;
 pub use request::{Method, RequestHead, Target, parse_request};
 pub use response::{ResponseHead, parse_response};

@@ -49,7 +49,7 @@ pub trait Runtime: 'static {
     fn wake(task: TaskHandle);
 
     /// Returns a waker of the present task, for libraries that wake by one; it wakes no other task when this one has ended. **Cost**: an
-    /// allocation, unless the runtime has wakers of its own.
+    /// allocation, unless the runtime has its own wakers.
     fn waker() -> Waker
     where
         Self: Sized,

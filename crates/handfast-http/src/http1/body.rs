@@ -8,7 +8,7 @@ use super::chunked::ChunkedReader;
 use super::error::HeadError;
 use super::field::Field;
 use super::framing::Framing;
-use super::head::HeadLimits;
+use super::limits::HeadLimits;
 
 /// The next piece of a body, as positions in the bytes that the reader was called with.
 #[derive(Clone, Debug, PartialEq, Eq)]

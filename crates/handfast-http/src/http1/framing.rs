@@ -4,8 +4,8 @@
 
 use super::error::Rule;
 use super::field::{Field, Kind, tokens};
-use super::head::{HeadLimits, Underscores};
 use super::host::Host;
+use super::limits::{HeadLimits, Underscores};
 use super::scan::is_text;
 
 /// End of a message's body.

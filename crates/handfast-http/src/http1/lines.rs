@@ -7,7 +7,7 @@
 use super::error::Rule;
 use super::field::{Field, Kind, tokens};
 use super::framing::Facts;
-use super::head::HeadLimits;
+use super::limits::HeadLimits;
 use super::scan::{TOKEN, class, is_blank, letters_end, next_control, target_end};
 
 /// Most field names that `Connection` may list.

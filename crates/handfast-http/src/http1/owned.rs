@@ -6,8 +6,9 @@ use super::Version;
 use super::error::HeadError;
 use super::field::Field;
 use super::framing::Framing;
-use super::head::{HeadLimits, HeadProgress};
+use super::head::HeadProgress;
 use super::host::Host;
+use super::limits::HeadLimits;
 use super::request::{Method, RequestHead, Target, parse_request};
 
 /// Positions in the text.

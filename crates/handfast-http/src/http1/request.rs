@@ -8,8 +8,9 @@ use std::fmt;
 use super::error::{HeadError, Rule};
 use super::field::Field;
 use super::framing::{Coding, Facts, Framing};
-use super::head::{HeadLimits, HeadProgress, run};
+use super::head::{HeadProgress, run};
 use super::host::Host;
+use super::limits::HeadLimits;
 use super::lines::{Lines, Stop};
 use super::scan::{TOKEN, class, is_token};
 

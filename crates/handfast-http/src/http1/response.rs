@@ -6,7 +6,8 @@ use super::Version;
 use super::error::{HeadError, Rule};
 use super::field::Field;
 use super::framing::{Coding, Facts, Framing};
-use super::head::{HeadLimits, HeadProgress, run};
+use super::head::{HeadProgress, run};
+use super::limits::HeadLimits;
 use super::lines::{Lines, Stop};
 use super::request::{Method, values};
 

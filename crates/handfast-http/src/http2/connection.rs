@@ -24,6 +24,7 @@ mod content;
 mod frames;
 mod heads;
 mod outbox;
+mod reading;
 mod receive;
 mod send;
 #[cfg(test)]
@@ -36,7 +37,7 @@ use super::streams::{Slot, StreamEnd, StreamKey, Streams};
 use crate::http1::HeadLimits;
 
 pub use content::Content;
-use receive::Reading;
+use reading::{Block, Reading};
 pub use send::ResponseParts;
 
 /// Content of all streams together that is received before it is taken, and the window of the connection.
@@ -128,7 +129,7 @@ pub struct Connection<T> {
     has_peer_settings: bool,
     /// An incomplete frame, and the header block before its CONTINUATION.
     partial: Vec<u8>,
-    block: heads::Block,
+    block: Block,
     decoder: Decoder,
     /// The greatest id of a stream that the peer, or this client, has begun.
     last_id: u32,
@@ -160,7 +161,7 @@ pub struct Connection<T> {
     last_served: Option<u32>,
     /// The last stream that the peer serves, if it goes away.
     peer_last: Option<u32>,
-    /// Why nothing more is received.
+    /// Reason why nothing more is received.
     error: Option<ConnectionError>,
 }
 
@@ -174,7 +175,7 @@ impl<T: Copy> Connection<T> {
             preface_left: if is_server { PREFACE.len() as u8 } else { 0 },
             has_peer_settings: false,
             partial: Vec::new(),
-            block: heads::Block::default(),
+            block: Block::default(),
             decoder: Decoder::default(),
             last_id: 0,
             receive_window: i64::from(RECEIVE_BUDGET),
@@ -223,7 +224,7 @@ impl<T: Copy> Connection<T> {
                     (setting::INITIAL_WINDOW_SIZE, STREAM_WINDOW),
                     (setting::MAX_HEADER_LIST_SIZE, list),
                     (setting::ENABLE_CONNECT_PROTOCOL, 1),
-                    (setting::NO_RFC7540_PRIORITIES, 1),
+                    (setting::NO_WEIGHTED_PRIORITIES, 1),
                 ],
             );
         }

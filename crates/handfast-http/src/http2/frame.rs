@@ -71,7 +71,7 @@ pub mod setting {
     /// 1: `:protocol` is understood (RFC 8441 §3).
     pub const ENABLE_CONNECT_PROTOCOL: u16 = 0x08;
     /// 1: priority by weights is ignored (RFC 9218 §2.1).
-    pub const NO_RFC7540_PRIORITIES: u16 = 0x09;
+    pub const NO_WEIGHTED_PRIORITIES: u16 = 0x09;
     /// 1: priority by weights is ignored (RFC 9218 §2.1).
     pub const NO_PRIORITIES: u16 = 0x09;
 }

@@ -67,7 +67,7 @@ pub(super) const TINY: usize = 64;
 pub(super) enum Verdict {
     /// It goes on.
     Fine,
-    /// Three quarters of a bound are used up: no new streams, and the peer is told so by GOAWAY.
+    /// Three quarters of a bound are used up: no new streams, which GOAWAY announces.
     Suspicious,
     /// A bound is reached, for this reason.
     Abusive(&'static str),

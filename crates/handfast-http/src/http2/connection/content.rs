@@ -7,7 +7,7 @@
 use super::super::frame::{self, ErrorCode, FrameHead, flag};
 use super::super::guard::{Deed, TINY};
 use super::super::streams::{Slot, StreamEnd, StreamKey};
-use super::receive::Reading;
+use super::reading::Reading;
 use super::{Connection, ConnectionError, MAX_STREAM_WINDOW, RECEIVE_BUDGET, STREAM_WINDOW};
 
 impl<T: Copy> Connection<T> {

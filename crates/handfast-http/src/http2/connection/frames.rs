@@ -34,7 +34,7 @@ impl<T: Copy> Connection<T> {
         self.fail(ErrorCode::PROTOCOL_ERROR, detail)
     }
 
-    /// Bytes of an answer were put into the outbox. A peer that does not read its answers may not cause more of them.
+    /// Bytes of an answer were put into the outbox. A peer that does not read its answers must not cause more of them.
     ///
     /// **Errors**: there are too many.
     fn count_control(&mut self, bytes: usize) -> Result<(), ConnectionError> {

@@ -4,27 +4,12 @@ use super::super::frame::{ErrorCode, FrameHead, block_fragment, flag, kind};
 use super::super::guard::Deed;
 use super::super::head::{HeadText, Part};
 use super::super::streams::StreamKey;
+use super::reading::Block;
 use super::{
     Connection, ConnectionError, Goodbye, MAX_CONTINUATIONS, MAX_HEAD_BYTES, MAX_HEADS, NewStream, Role,
 };
 
-/// A header block of which more must come.
-#[derive(Debug, Default)]
-pub(super) struct Block {
-    /// Its stream; 0: there is none.
-    pub(super) stream: u32,
-    is_last: bool,
-    continuations: u8,
-    bytes: Vec<u8>,
-}
-
-impl Block {
-    pub(super) fn is_open(&self) -> bool {
-        self.stream != 0
-    }
-}
-
-/// What a block is for.
+/// Purpose of a block.
 enum Purpose {
     /// A stream begins.
     Request,

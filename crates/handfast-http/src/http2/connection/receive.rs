@@ -3,19 +3,8 @@
 use super::super::frame::{ErrorCode, FrameFault, FrameHead, PREFACE, flag, kind};
 use super::super::guard::Deed;
 use super::super::head::HeadText;
-use super::super::streams::StreamKey;
+use super::reading::Reading;
 use super::{Connection, ConnectionError, MAX_FRAME, NewStream};
-
-/// Position in the sequence of frames.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Reading {
-    /// Between two frames, or in one that is kept until it is whole.
-    Frame,
-    /// In the payload of DATA; `stream`: where it goes, if it goes anywhere.
-    Data { stream: Option<StreamKey>, content: u32, padding: u32, is_last: bool },
-    /// In the payload of a frame that has no meaning here.
-    Skip(u32),
-}
 
 impl<T: Copy> Connection<T> {
     /// Reads the bytes from `at` on, and moves it; returns early with a new request, whose head is in `text`. `now`: milliseconds of any clock

@@ -51,11 +51,11 @@ impl fmt::Debug for Shared {
 impl Shared {
     /// Returns true if another request can begin on it now.
     pub(crate) fn has_room(&self) -> bool {
-        self.served.get() < self.most && !self.is_over() && self.link.look(Connection::can_open)
+        self.served.get() < self.most && !self.is_over() && self.link.inspect(Connection::can_open)
     }
 
     pub(crate) fn is_over(&self) -> bool {
-        self.is_over.get() || self.link.look(Connection::peer_goes_away)
+        self.is_over.get() || self.link.inspect(Connection::peer_goes_away)
     }
 }
 
@@ -173,7 +173,7 @@ pub(crate) struct Http2Backend {
     stream: Option<Stream>,
     /// A final head was taken.
     has_head: bool,
-    /// Why it carries nothing more.
+    /// The backend has not processed the request.
     pub(crate) has_refused: bool,
     /// The request has ended with trailers.
     pub(crate) has_trailers: bool,
@@ -243,11 +243,11 @@ impl Http2Backend {
     /// **Errors**: its stream carries nothing more, and no head waits to be taken; or there are too many heads.
     pub(crate) fn check(&mut self) -> Result<(), Fault> {
         let Some(stream) = self.stream.as_ref().filter(|_| !self.has_head) else { return Ok(()) };
-        let heads = stream.link.look(|connection| connection.heads(stream.key));
+        let heads = stream.link.inspect(|connection| connection.heads(stream.key));
         if self.interim as usize + heads > MAX_INTERIM_RESPONSES as usize + 1 {
             return Err(Fault::too_many_interim());
         }
-        match stream.link.look(|connection| connection.end(stream.key)) {
+        match stream.link.inspect(|connection| connection.end(stream.key)) {
             // A head that is whole is passed on first, if its client takes it.
             Some(end) if heads == 0 || end != StreamEnd::Lost => Err(self.fault(end)),
             _ => Ok(()),
@@ -256,7 +256,7 @@ impl Http2Backend {
 
     /// Returns true if a head of a response can be taken.
     pub(crate) fn has_received_head(&self) -> bool {
-        let has = |stream: &Stream| stream.link.look(|connection| connection.heads(stream.key) > 0);
+        let has = |stream: &Stream| stream.link.inspect(|connection| connection.heads(stream.key) > 0);
         self.stream.as_ref().is_some_and(has)
     }
 
@@ -330,7 +330,7 @@ impl Sink for Http2Backend {
             Some(stream) => Ok(stream.accepts()),
             None if self.shared.is_over() => {
                 self.has_refused = true;
-                Err(match self.shared.link.look(Connection::error) {
+                Err(match self.shared.link.inspect(Connection::error) {
                     Some(_) => self.shared.link.fault(StreamEnd::Lost),
                     None => Fault::of(CloseReason::new(Step::Relay, Side::Backend, Cause::CLOSED_EARLY)),
                 })

@@ -62,11 +62,11 @@ impl Http2Link {
     }
 
     /// Looks at the connection.
-    pub(crate) fn look<T>(&self, look: impl FnOnce(&Connection<TaskHandle>) -> T) -> T {
-        look(&self.connection.borrow())
+    pub(crate) fn inspect<T>(&self, inspect: impl FnOnce(&Connection<TaskHandle>) -> T) -> T {
+        inspect(&self.connection.borrow())
     }
 
-    /// Changes the connection, and wakes those for whom something has changed.
+    /// Changes the connection, and wakes those that something has changed for.
     pub(crate) fn with<T>(&self, change: impl FnOnce(&mut Connection<TaskHandle>) -> T) -> T {
         let mut connection = self.connection.borrow_mut();
         let result = change(&mut connection);
@@ -98,7 +98,7 @@ impl Http2Link {
             StreamEnd::Reset(code) => reset(code),
             StreamEnd::Refused => reason(Cause::StreamReset).because("not processed (REFUSED_STREAM)"),
             StreamEnd::Broken(code, detail) => reason(Cause::Http2).because(format!("{detail} ({code})")),
-            StreamEnd::Lost => match (self.look(Connection::error), &*self.broken.borrow()) {
+            StreamEnd::Lost => match (self.inspect(Connection::error), &*self.broken.borrow()) {
                 (Some(error), _) => reason(Cause::Http2).because(error.detail),
                 (None, Some(broken)) => broken.clone(),
                 (None, None) => reason(Cause::CLOSED_EARLY),
@@ -161,7 +161,7 @@ impl Http2Link {
 
     /// The peer has closed the connection cleanly.
     fn ended(&self) -> CloseReason {
-        let is_at_rest = self.look(|connection| connection.open_streams() == 0);
+        let is_at_rest = self.inspect(|connection| connection.open_streams() == 0);
         CloseReason::new(
             Step::Relay,
             self.peer,

@@ -71,7 +71,7 @@ impl Stream {
 
     /// **Errors**: why the stream carries nothing more.
     pub(crate) fn check(&self) -> Result<(), Fault> {
-        match self.link.look(|connection| connection.end(self.key)) {
+        match self.link.inspect(|connection| connection.end(self.key)) {
             Some(end) => Err(self.link.fault(end)),
             None => Ok(()),
         }
@@ -94,10 +94,10 @@ impl Stream {
         if is_too_large {
             return Err(Fault::new(Step::Relay, Side::Client, Cause::BodyTooLarge, 413));
         }
-        if self.link.look(|connection| connection.has_ended(self.key)) {
+        if self.link.inspect(|connection| connection.has_ended(self.key)) {
             self.has_ended = true;
             self.pass_end(to, io)?;
-        } else if !self.link.look(|connection| connection.has_content(self.key)) {
+        } else if !self.link.inspect(|connection| connection.has_content(self.key)) {
             match self.check() {
                 Err(_) if self.is_without_content => {
                     self.has_ended = true;
@@ -136,17 +136,17 @@ impl Stream {
 
     /// See [`Sink::room`].
     pub(crate) fn room(&self) -> usize {
-        self.link.look(|connection| connection.room(self.key))
+        self.link.inspect(|connection| connection.room(self.key))
     }
 
     /// Returns true if content waits for the peer.
     pub(crate) fn is_full(&self) -> bool {
-        self.link.look(|connection| connection.is_full(self.key))
+        self.link.inspect(|connection| connection.is_full(self.key))
     }
 
     /// Returns true if our end of the stream is on its way.
     pub(crate) fn is_done(&self) -> bool {
-        self.end.is_none() && self.link.look(|connection| connection.is_done(self.key))
+        self.end.is_none() && self.link.inspect(|connection| connection.is_done(self.key))
     }
 
     /// See [`Sink::put_end`].

@@ -54,7 +54,7 @@ where
     let connection = &Rc::new(connection.clone());
     let session = Session { connection, link: &link, is_reused: Cell::new(false) };
     let reason = session.run::<R>(&mut leg, first).await;
-    let is_at_rest = link.look(|h2| h2.open_streams() == 0);
+    let is_at_rest = link.inspect(|h2| h2.open_streams() == 0);
     let reason = match reason.cause {
         Cause::Socket(_) | Cause::Truncated if is_at_rest => at_rest(reason),
         _ => reason,
@@ -121,7 +121,7 @@ impl Session<'_> {
 
     /// Returns true once the client's settings have come.
     fn has_begun(&self) -> bool {
-        self.link.look(Connection::has_begun)
+        self.link.inspect(Connection::has_begun)
     }
 
     /// Handles bytes that came with the handshake.
@@ -159,7 +159,7 @@ impl Session<'_> {
     /// **Errors**: the connection ends.
     fn judge(&self, idle: &mut Idle, now: Moment) -> Result<Option<Moment>, CloseReason> {
         let timeouts = &self.connection.http.model.timeouts;
-        let (is_open, is_over) = self.link.look(|h2| (h2.open_streams() > 0, h2.is_over()));
+        let (is_open, is_over) = self.link.inspect(|h2| (h2.open_streams() > 0, h2.is_over()));
         if is_over {
             return Err(match idle.says_goodbye {
                 true => CloseReason::new(Step::Close, Side::Operator, Cause::HttpClosed),
@@ -264,6 +264,10 @@ async fn serve_stream<R: Runtime>(
     R::Socket: 'static,
 {
     let outcome = match request {
+        // It was reset, or its connection ended, in the turn in which it came: nothing is begun for it.
+        Ok(mut request) if let Err(gone) = client.check() => {
+            return request.end(Some(gone.reason), R::now);
+        }
         Ok(mut request) if request.is_about_the_connection => {
             let reason = CloseReason::new(Step::Hello, Side::Client, Cause::HttpRequest).because(SHARED);
             request.end(Some(reason), R::now);
