@@ -213,11 +213,8 @@ impl Session<'_> {
         if let Ok(request) = &request {
             client.limit(request.body_limit);
         }
-        let connection = Rc::clone(self.connection);
-        R::spawn_late(async move {
-            client.adopt::<R>();
-            serve_stream::<R>(&connection, client, request).await;
-        });
+        // The function itself, since a block around it would keep room for all of this twice.
+        R::spawn_late(serve_stream::<R>(Rc::clone(self.connection), client, request));
     }
 
     /// The request of a head; `Ok(Err(…))`: it is answered without a backend.
@@ -257,12 +254,14 @@ const SHARED: &str =
     "NTLM and Negotiate authenticate a connection, which requests of HTTP/2 share (HTTP_1_1_REQUIRED)";
 
 async fn serve_stream<R: Runtime>(
-    connection: &HttpConnection,
+    connection: Rc<HttpConnection>,
     mut client: Http2Client,
     request: Result<Box<Request>, Refused>,
 ) where
     R::Socket: 'static,
 {
+    let connection = &*connection;
+    client.adopt::<R>();
     let outcome = match request {
         // It was reset, or its connection ended, in the turn in which it came: nothing is begun for it.
         Ok(mut request) if let Err(gone) = client.check() => {
