@@ -70,7 +70,8 @@ impl<T: Copy> Connection<T> {
             return self.note(Deed::Late, now).map(|()| None);
         };
         let Some(slot) = self.streams.get_mut(key) else { return Ok(None) };
-        if slot.end.is_some() {
+        if let Some(end) = slot.end {
+            self.refuse_late(head.stream, end);
             return self.note(Deed::Late, now).map(|()| None);
         }
         let fault = take_data(slot, head.length, content, is_last);

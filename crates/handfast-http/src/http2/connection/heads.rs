@@ -3,7 +3,7 @@
 use super::super::frame::{ErrorCode, FrameHead, block_fragment, flag, kind};
 use super::super::guard::Deed;
 use super::super::head::{HeadText, Part};
-use super::super::streams::StreamKey;
+use super::super::streams::{StreamEnd, StreamKey};
 use super::reading::Block;
 use super::{
     Connection, ConnectionError, Goodbye, MAX_CONTINUATIONS, MAX_HEAD_BYTES, MAX_HEADS, NewStream, Role,
@@ -120,7 +120,8 @@ impl<T: Copy> Connection<T> {
             return Err(self.fail(ErrorCode::STREAM_CLOSED, "HEADERS for a closed stream"));
         };
         let Some(slot) = self.streams.get(key) else { return Ok(Purpose::Nothing) };
-        if slot.end.is_some() {
+        if let Some(end) = slot.end {
+            self.refuse_late(id, end);
             return Ok(Purpose::Nothing);
         }
         if slot.has_received_end {
@@ -128,6 +129,14 @@ impl<T: Copy> Connection<T> {
         }
         // A response is final once its content may follow.
         Ok(if is_server || slot.has_final_head { Purpose::Trailers(key) } else { Purpose::Response(key) })
+    }
+
+    /// A frame came for a stream that has ended. What the peer has sent before it received our reset is no error; behind its own reset it is
+    /// (RFC 9113 §5.1).
+    pub(super) fn refuse_late(&mut self, id: u32, end: StreamEnd) {
+        if matches!(end, StreamEnd::Reset(_) | StreamEnd::Refused) {
+            self.write_reset(id, ErrorCode::STREAM_CLOSED);
+        }
     }
 
     fn begin_stream(

@@ -170,3 +170,29 @@ fn an_honest_download_is_no_abuse() {
         assert_eq!(server.receive(&updates, &mut 0, &mut text, 0), Ok(None));
     }
 }
+
+/// RFC 9113 §5.1: content and heads behind the client's own reset are errors of their stream; behind a reset of ours they are on their way.
+#[test]
+fn frames_behind_a_reset_are_refused_where_they_are_wrong() {
+    let late: [Step; 2] = [|_| frame(kind::DATA, 0, 1, b"late"), |_| get(1, true)];
+    for by_client in [true, false] {
+        for frame_of in late {
+            let (mut server, mut text) = begun();
+            let new = server.receive(&get(1, false), &mut 0, &mut text, 0).expect("it is right");
+            let key = new.expect("it begins").key;
+            if by_client {
+                let reset = written(|out| write_rst_stream(out, 1, ErrorCode::CANCEL));
+                assert_eq!(server.receive(&reset, &mut 0, &mut text, 0), Ok(None));
+            } else {
+                server.reset(key, ErrorCode::CANCEL);
+            }
+            let _ = server.take_output();
+            assert_eq!(server.receive(&frame_of(0), &mut 0, &mut text, 0), Ok(None));
+            let resets = frames(&server.take_output());
+            let codes: Vec<_> = resets.iter().map(|(head, code)| (head.kind, code[3])).collect();
+            let expected =
+                if by_client { vec![(kind::RST_STREAM, ErrorCode::STREAM_CLOSED.0 as u8)] } else { vec![] };
+            assert_eq!(codes, expected, "reset by the client: {by_client}");
+        }
+    }
+}
