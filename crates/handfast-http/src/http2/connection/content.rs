@@ -164,7 +164,7 @@ impl<T: Copy> Connection<T> {
             return;
         }
         self.taken += count;
-        if self.taken >= RECEIVE_BUDGET / 4 {
+        if self.taken >= RECEIVE_BUDGET / 8 {
             frame::write_window_update(&mut self.outbox, 0, self.taken);
             self.receive_window += i64::from(std::mem::take(&mut self.taken));
         }
@@ -173,13 +173,13 @@ impl<T: Copy> Connection<T> {
         let Some(slot) = self.streams.get_mut(key) else { return };
         slot.taken += count;
         let is_open = !slot.has_received_end && slot.end.is_none();
-        if !is_open || slot.taken < STREAM_WINDOW / 4 {
+        if !is_open || slot.taken < STREAM_WINDOW / 8 {
             return;
         }
         // What it may send, and what was not taken, are together its window.
         let granted = slot.receive_window + slot.inbox.len() as i64;
         let increment = i64::from(share).max(granted + i64::from(slot.taken)) - granted;
-        let worth_it = slot.taken >= share / 4 || granted < i64::from(share) / 4 * 3;
+        let worth_it = slot.taken >= share / 8 || granted < i64::from(share) / 8 * 7;
         if worth_it && let Ok(increment @ 1..) = u32::try_from(increment.min(i64::from(share))) {
             slot.taken = 0;
             slot.receive_window += i64::from(increment);
