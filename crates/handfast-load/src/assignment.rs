@@ -3,6 +3,7 @@
 //! In: the plan, our number among the workers, a thread's number. Out: its connections, its part of the arrivals, its numbers.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use handfast_tls::client::ClientSettings;
 use serde::{Deserialize, Serialize};
@@ -26,7 +27,7 @@ pub(crate) struct Assignment {
     pub(crate) plan: Plan,
     /// One for each member of the mix; one without a mix.
     pub(crate) settings: Vec<ClientSettings>,
-    pub(crate) requests: Vec<PreparedRequest>,
+    pub(crate) requests: Vec<Arc<PreparedRequest>>,
     pub(crate) target: SocketAddr,
     pub(crate) share: Share,
     /// This thread's number, and how many there are here.

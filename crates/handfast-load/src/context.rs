@@ -7,6 +7,7 @@ pub(crate) mod testing;
 use std::cell::{Cell, RefCell, RefMut};
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use handfast_net::address::Address;
@@ -64,7 +65,7 @@ pub(crate) struct ThreadContext {
     /// The order of the members.
     member_turns: RefCell<WeightedRoundRobin>,
     /// The requests, in the plan's order.
-    pub(crate) requests: Vec<PreparedRequest>,
+    pub(crate) requests: Vec<Arc<PreparedRequest>>,
     /// The order of the requests.
     request_turns: RefCell<WeightedRoundRobin>,
     /// At least one, used in turn.
@@ -295,7 +296,7 @@ pub(crate) struct Parts {
     pub(crate) plan: Plan,
     /// One for each member of the mix; one without a mix.
     pub(crate) clients: Vec<Client>,
-    pub(crate) requests: Vec<PreparedRequest>,
+    pub(crate) requests: Vec<Arc<PreparedRequest>>,
     pub(crate) target: SocketAddr,
     pub(crate) sources: Vec<IpAddr>,
     /// Number of this thread over all workers.

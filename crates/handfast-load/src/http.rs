@@ -1,12 +1,24 @@
-//! HTTP requests, 1.1 and 2, over hyper's client connections.
+//! HTTP requests, 1.1 and 2, over the messages and connections of `handfast-http`.
 //!
 //! In: the plan's requests and number of streams. Out: a [`Connection`] whose exchanges are requests: with HTTP/2 as many at
-//! once as there are streams, each timed by itself. How it is polled, and what an answer is: [`connection`].
+//! once as there are streams, each timed by itself.
+//!
+//! | I want to … | open |
+//! |---|---|
+//! | see what a turn of a connection reads and sends | `http/connection.rs` |
+//! | know how a request is timed, and what an answer is | `http/in_flight.rs` |
+//! | read the client of HTTP/1.1, of HTTP/2 | `http/http1_client.rs`, `http/http2_client.rs` |
+//! | take values from answers | `http/sequence.rs` |
 
 mod connection;
+mod http1_client;
+mod http2_client;
+mod in_flight;
+mod protocol;
 mod sequence;
 
 use std::rc::Rc;
+use std::sync::Arc;
 
 use handfast_net::clock::Moment;
 
@@ -16,7 +28,8 @@ use crate::context::{Caller, ThreadContext};
 use crate::failure::{Cause, Step, StepFailure};
 use crate::plan::{Plan, Work};
 use crate::recorder::Times;
-use connection::{CompleteResponse, Target};
+use connection::Target;
+use in_flight::CompleteResponse;
 use sequence::{Sequence, Values};
 
 /// A connection that carries requests.
@@ -50,7 +63,7 @@ impl Connection for HttpConnection {
     }
 
     fn check_idle(&mut self) -> Result<bool, StepFailure> {
-        // hyper reads whenever it is polled: what the target has ended is known by now.
+        // Each turn reads to the end: what the target has ended is known by now.
         Ok(self.has_room())
     }
 
@@ -62,21 +75,21 @@ impl Connection for HttpConnection {
     fn begin(&mut self, intended: Moment, which: usize) {
         let (which, request) = match &self.sequence {
             Some(sequence) => (sequence.place(), sequence.fill(&self.context.requests[sequence.place()])),
-            None => (which, Ok(self.context.requests[which].clone())),
+            None => (which, Ok(Arc::clone(&self.context.requests[which]))),
         };
         self.driver.begin(intended, which, request);
     }
 
     fn next_finished(&mut self) -> Option<Finished> {
-        let connection::Finished { intended, began, which, outcome } = self.driver.next_finished()?;
+        let in_flight::Finished { intended, began, which, outcome } = self.driver.next_finished()?;
         let mut taken = None;
         let outcome = match outcome {
             Ok(answer) => judge(&self.context, began, which, answer).map(|(done, values)| {
                 taken = Some(values);
                 done
             }),
-            Err(connection::Lost::NotSeen(failure)) => Err(Lost::NotSeen(failure)),
-            Err(connection::Lost::Failed(failure)) => {
+            Err(in_flight::Lost::NotSeen(failure)) => Err(Lost::NotSeen(failure)),
+            Err(in_flight::Lost::Failed(failure)) => {
                 self.context.record().no_answer(which);
                 Err(Lost::Failed(failure))
             }

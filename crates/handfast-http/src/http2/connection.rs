@@ -83,7 +83,7 @@ pub enum Role {
 pub struct Settings {
     /// The side that this end is on.
     pub role: Role,
-    /// Most streams that the peer may have open at once.
+    /// Most streams that are open at once: of a server, what its client may have; of a client, its own, whatever the server permits.
     pub streams: u32,
     /// Limits for heads and trailer sections of the peer.
     pub head: HeadLimits,
@@ -186,7 +186,7 @@ impl<T: Copy> Connection<T> {
             control: 0,
             send_window: 65_535,
             initial_send_window: 65_535,
-            peer_streams: FIRST_STREAMS,
+            peer_streams: FIRST_STREAMS.min(settings.streams),
             waiting: std::collections::VecDeque::new(),
             queued: 0,
             scheduled: std::collections::VecDeque::new(),

@@ -3,6 +3,7 @@
 //! In: orders, one for all of them. Out: their combined answers, with notes for the reader of the report.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -49,7 +50,7 @@ impl Threads {
         plan: &Plan,
         share: Share,
         settings: &[ClientSettings],
-        requests: &[PreparedRequest],
+        requests: &[Arc<PreparedRequest>],
         target: SocketAddr,
     ) -> Result<Self, ToolError> {
         let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32);

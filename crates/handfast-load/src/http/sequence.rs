@@ -4,21 +4,16 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::pin::Pin;
-use std::task::{Context, Poll, Waker};
+use std::sync::Arc;
 
-use bytes::Bytes;
-use http_body_util::Full;
-use hyper::HeaderMap;
-use hyper::body::Body as _;
-use hyper::header::{CONTENT_LENGTH, HeaderValue};
+use handfast_http::http1::ResponseHead;
 
 use crate::failure::{Cause, Step, StepFailure};
-use crate::plan::{Source, Take};
-use crate::requests::PreparedRequest;
+use crate::plan::{Header, Source, Take};
+use crate::requests::{PreparedRequest, Unsendable};
 
 /// Longest body of which a value is taken.
-pub(super) const MAX_BODY_BYTES: usize = 1 << 20;
+const MAX_BODY_BYTES: usize = 1 << 20;
 
 /// Values by their names.
 pub(super) type Values = BTreeMap<String, String>;
@@ -37,11 +32,11 @@ impl Sequence {
     }
 
     /// The next request, with all values that were taken.
-    pub(super) fn fill(&self, request: &PreparedRequest) -> Result<PreparedRequest, StepFailure> {
+    pub(super) fn fill(&self, request: &Arc<PreparedRequest>) -> Result<Arc<PreparedRequest>, StepFailure> {
         if self.values.is_empty() {
-            return Ok(request.clone());
+            return Ok(Arc::clone(request));
         }
-        fill(request, &self.values)
+        fill(request, &self.values).map(Arc::new)
     }
 
     /// The request succeeded with these values, or failed; there are `all` requests.
@@ -66,42 +61,27 @@ fn filled<'t>(text: &'t str, values: &Values) -> Cow<'t, str> {
 }
 
 fn fill(request: &PreparedRequest, values: &Values) -> Result<PreparedRequest, StepFailure> {
-    let wrong = |what: &str| {
-        let name = request.uri().path();
-        StepFailure::new(
-            Step::Exchange,
-            Cause::Http,
-            format!("fill in the request {name}: a value cannot be in {what}"),
-        )
+    let body = match str::from_utf8(&request.body).map(|text| filled(text, values)) {
+        Ok(Cow::Owned(text)) => Arc::from(text.into_bytes()),
+        _ => Arc::clone(&request.body),
     };
-    let mut filled_in = request.clone();
-    let uri = request.uri().to_string();
-    *filled_in.uri_mut() = filled(&uri, values).parse().map_err(|_| wrong("a path"))?;
-    for value in filled_in.headers_mut().values_mut() {
-        let Ok(text) = value.to_str().map(str::to_owned) else { continue };
-        if let Cow::Owned(text) = filled(&text, values) {
-            let mut new = HeaderValue::from_str(&text).map_err(|_| wrong("a header"))?;
-            new.set_sensitive(value.is_sensitive());
-            *value = new;
-        }
-    }
-    let bytes = bytes_of(filled_in.body().clone());
-    if let Ok(Cow::Owned(text)) = std::str::from_utf8(&bytes).map(|text| filled(text, values)) {
-        let body = Bytes::from(text);
-        if filled_in.headers().contains_key(CONTENT_LENGTH) {
-            filled_in.headers_mut().insert(CONTENT_LENGTH, body.len().into());
-        }
-        *filled_in.body_mut() = Full::new(body);
-    }
-    Ok(filled_in)
-}
-
-/// The bytes of a body that is in memory.
-fn bytes_of(mut body: Full<Bytes>) -> Bytes {
-    match Pin::new(&mut body).poll_frame(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(Some(Ok(frame))) => frame.into_data().unwrap_or_default(),
-        _ => Bytes::new(),
-    }
+    let field = |Header { name, value }: &Header| {
+        let value = match name.as_str() {
+            "content-length" => body.len().to_string(),
+            _ => filled(value.as_deref().unwrap_or_default(), values).into_owned(),
+        };
+        Header { name: name.clone(), value: Some(value) }
+    };
+    let fields = request.fields.iter().map(field).collect();
+    let path = filled(&request.path, values);
+    PreparedRequest::new((&request.method, &path), fields, Arc::clone(&body), request.scheme()).map_err(
+        |unsendable| {
+            let place = if matches!(unsendable, Unsendable::Path) { "a path" } else { "a header" };
+            let name = request.path.split('?').next().unwrap_or_default();
+            let detail = format!("fill in the request {name}: a value cannot be in {place}");
+            StepFailure::new(Step::Exchange, Cause::Http, detail)
+        },
+    )
 }
 
 /// A value that is not in an answer, described as in messages.
@@ -109,32 +89,66 @@ fn bytes_of(mut body: Full<Bytes>) -> Bytes {
 #[error("the answer has no {0}")]
 pub(super) struct MissingValue(String);
 
-/// The values of an answer.
-///
-/// **Errors**: the value that is not there.
-pub(super) fn take(takes: &[Take], headers: &HeaderMap, body: &[u8]) -> Result<Values, MissingValue> {
-    let json = takes.iter().any(|take| matches!(take.from, Source::Json(_)));
-    let parsed: Option<serde_json::Value> = json.then(|| serde_json::from_slice(body).ok()).flatten();
-    let mut values = Values::new();
-    for Take { name, from } in takes {
-        let value = match from {
-            Source::Header(header) => {
-                headers.get(header).and_then(|value| value.to_str().ok()).map(str::to_owned)
-            }
-            Source::Json(pointer) => {
-                parsed.as_ref().and_then(|json| json.pointer(pointer)).map(|value| match value {
-                    serde_json::Value::String(text) => text.clone(),
-                    other => other.to_string(),
-                })
-            }
+/// An answer of which values are taken, as far as it has come.
+#[derive(Debug)]
+pub(super) struct Taking {
+    /// For each value: the header that has it.
+    headers: Vec<Option<String>>,
+    /// The body, up to [`MAX_BODY_BYTES`].
+    text: Vec<u8>,
+}
+
+impl Taking {
+    /// Begins with the head of an answer; `None`: nothing is taken.
+    pub(super) fn begin(takes: &[Take], head: &ResponseHead<'_>) -> Option<Box<Self>> {
+        let header = |take: &Take| match &take.from {
+            Source::Header(name) => head.values(name).next().and_then(shown).map(str::to_owned),
+            Source::Json(_) => None,
         };
-        values.insert(name.clone(), value.ok_or_else(|| MissingValue(from.shown()))?);
+        let headers = takes.iter().map(header).collect();
+        (!takes.is_empty()).then(|| Box::new(Self { headers, text: Vec::new() }))
     }
-    Ok(values)
+
+    /// Takes more of the body.
+    pub(super) fn push(&mut self, content: &[u8]) {
+        let room = MAX_BODY_BYTES.saturating_sub(self.text.len());
+        self.text.extend_from_slice(&content[..content.len().min(room)]);
+    }
+
+    /// The values of the answer, which has ended.
+    ///
+    /// **Errors**: the value that is not there.
+    pub(super) fn finish(self, takes: &[Take]) -> Result<Values, MissingValue> {
+        let json = takes.iter().any(|take| matches!(take.from, Source::Json(_)));
+        let parsed: Option<serde_json::Value> =
+            json.then(|| serde_json::from_slice(&self.text).ok()).flatten();
+        let mut values = Values::new();
+        for (Take { name, from }, header) in takes.iter().zip(self.headers) {
+            let value = match from {
+                Source::Header(_) => header,
+                Source::Json(pointer) => {
+                    parsed.as_ref().and_then(|json| json.pointer(pointer)).map(|value| match value {
+                        serde_json::Value::String(text) => text.clone(),
+                        other => other.to_string(),
+                    })
+                }
+            };
+            values.insert(name.clone(), value.ok_or_else(|| MissingValue(from.shown()))?);
+        }
+        Ok(values)
+    }
+}
+
+/// The value of a header as text; `None`: it has other bytes than visible ASCII, blanks and tabs.
+fn shown(value: &[u8]) -> Option<&str> {
+    let is_shown = value.iter().all(|byte| *byte == b'\t' || (b' '..=b'~').contains(byte));
+    str::from_utf8(value).ok().filter(|_| is_shown)
 }
 
 #[cfg(test)]
 mod tests {
+    use handfast_http::http1::{HeadLimits, HeadProgress, parse_response};
+
     use super::*;
 
     fn values() -> Values {
@@ -143,18 +157,16 @@ mod tests {
 
     #[test]
     fn values_are_filled_in_everywhere() {
-        let request = hyper::Request::builder()
-            .uri("/a/{t}?x={t}")
-            .header("authorization", "Bearer {u}")
-            .header("content-length", "9")
-            .body(Full::new(Bytes::from_static(b"{\"t\":{t}}")))
-            .expect("a request");
-        let filled = fill(&request, &values()).expect("good values");
-        assert_eq!(filled.uri(), "/a/42?x=42");
-        assert_eq!(filled.headers()["authorization"], "Bearer a b");
-        assert_eq!(bytes_of(filled.body().clone()).as_ref(), b"{\"t\":42}");
-        assert_eq!(filled.headers()["content-length"], "8");
-        let request = hyper::Request::builder().uri("/{u}").body(Full::new(Bytes::new())).expect("a request");
+        let header = |name: &str, value: &str| Header { name: name.into(), value: Some(value.into()) };
+        let request = |path: &str, body: &[u8]| {
+            let fields = vec![header("authorization", "Bearer {u}"), header("content-length", "9")];
+            PreparedRequest::new(("GET", path), fields, Arc::from(body), None).expect("a request")
+        };
+        let filled = fill(&request("/a/{t}?x={t}", b"{\"t\":{t}}"), &values()).expect("good values");
+        assert_eq!(filled.path, "/a/42?x=42");
+        assert_eq!(filled.fields, [header("authorization", "Bearer a b"), header("content-length", "8")]);
+        assert_eq!(&filled.body[..], b"{\"t\":42}");
+        let request = request("/{u}", b"");
         assert!(
             fill(&request, &values()).expect_err("a blank in a path").detail.contains("cannot be in a path")
         );
@@ -163,14 +175,19 @@ mod tests {
     #[test]
     fn values_are_taken_from_headers_and_json() {
         let take_of = |text: &str| crate::plan::take::parse(text).expect("good").1;
-        let headers: HeaderMap =
-            [("x-token".parse().expect("a name"), HeaderValue::from_static("abc"))].into_iter().collect();
+        let taken = |takes: &[Take], body: &[u8]| {
+            let (text, mut fields) = (b"HTTP/1.1 200 OK\r\nX-Token: abc\r\n\r\n", Vec::new());
+            let limits = HeadLimits::default();
+            let head = parse_response(text, &mut HeadProgress::default(), &mut fields, &limits);
+            let mut taking = Taking::begin(takes, &head.expect("a head").expect("all of it")).expect("some");
+            body.chunks(7).for_each(|part| taking.push(part));
+            taking.finish(takes)
+        };
         let body = br#"{"a": [{"b": "text"}, 7]}"#;
         let takes = ["h=header:X-Token", "s=json:/a/0/b", "n=json:/a/1"].map(take_of);
-        let found = take(&takes, &headers, body).expect("all are there");
+        let found = taken(&takes, body).expect("all are there");
         assert_eq!(found.values().collect::<Vec<_>>(), ["abc", "7", "text"]);
-        let missing =
-            |text: &str, body: &[u8]| take(&[take_of(text)], &headers, body).expect_err(text).to_string();
+        let missing = |text: &str, body: &[u8]| taken(&[take_of(text)], body).expect_err(text).to_string();
         assert_eq!(missing("h=header:other", body), "the answer has no header `other`");
         assert_eq!(missing("h=json:/a/2", body), "the answer has no JSON value at `/a/2`");
         assert_eq!(missing("h=json:/a", b"no JSON"), "the answer has no JSON value at `/a`");

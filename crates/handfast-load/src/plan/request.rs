@@ -2,8 +2,7 @@
 //!
 //! In: text as it is typed, or a file of it. Out: [`Request`]s, or what is wrong and what was expected. Nothing is opened.
 
-use hyper::Method;
-use hyper::header::{HeaderName, HeaderValue};
+use handfast_http::http1::is_token;
 
 use super::error::{FileError, PlanError};
 use super::limits::{LINE, MAX_HEADERS};
@@ -18,16 +17,18 @@ pub const MAX_REQUESTS: usize = 100;
 pub fn header(text: &str) -> Result<Header, PlanError> {
     let (name, value) = text.split_once(':').ok_or(PlanError::HeaderWithoutColon)?;
     let (name, value) = (name.trim_ascii_end(), value.trim_ascii());
-    let known =
-        HeaderName::from_bytes(name.as_bytes()).map_err(|_| PlanError::HeaderName(name.to_owned()))?;
-    let known = known.as_str().to_owned();
+    if !is_token(name.as_bytes()) {
+        return Err(PlanError::HeaderName(name.to_owned()));
+    }
+    let known = name.to_ascii_lowercase();
     if let Some(why) = refused(&known) {
         return Err(PlanError::HeaderRefused { name: known, why });
     }
-    match HeaderValue::from_str(value) {
-        Ok(good) if good.to_str().is_ok() => Ok(Header { name: known, value: Some(value.to_owned()) }),
-        _ => Err(PlanError::HeaderValue(known)),
+    // RFC 9110 §5.5.
+    if value.bytes().any(|byte| byte != b'\t' && !(b' '..=b'~').contains(&byte)) {
+        return Err(PlanError::HeaderValue(known));
     }
+    Ok(Header { name: known, value: Some(value.to_owned()) })
 }
 
 /// Returns the reason why a header cannot be chosen; `None`: it can.
@@ -51,7 +52,9 @@ fn refused(name: &str) -> Option<&'static str> {
 ///
 /// **Errors**: what is wrong with it.
 pub fn method(text: &str) -> Result<String, PlanError> {
-    Method::from_bytes(text.as_bytes()).map_err(|_| PlanError::Method(text.to_owned()))?;
+    if !is_token(text.as_bytes()) {
+        return Err(PlanError::Method(text.to_owned()));
+    }
     match text {
         "CONNECT" => Err(PlanError::Tunnel),
         // RFC 9110 §9.1: methods have upper and lower case, and all that are registered are in capitals.

@@ -2,6 +2,8 @@
 //!
 //! In: text as it is typed, or all requests of a plan. Out: a [`Take`] and the request it belongs to, or what is wrong.
 
+use handfast_http::http1::is_token;
+
 use super::error::PlanError;
 use super::{Body, Request, Source, Take};
 
@@ -18,9 +20,8 @@ pub fn parse(text: &str) -> Result<(usize, Take), PlanError> {
         return Err(wrong());
     }
     let from = match source.split_once(':') {
-        Some(("header", header)) => {
-            let known = hyper::header::HeaderName::from_bytes(header.as_bytes()).map_err(|_| wrong())?;
-            Source::Header(known.as_str().to_owned())
+        Some(("header", header)) if is_token(header.as_bytes()) => {
+            Source::Header(header.to_ascii_lowercase())
         }
         Some(("json", pointer)) if pointer.is_empty() || pointer.starts_with('/') => {
             Source::Json(pointer.to_owned())

@@ -20,7 +20,7 @@ struct Arrows {
 }
 
 /// The table. To add an arrow is a decision: say in the commit what it saves and what it costs.
-const TABLE: [Arrows; 28] = [
+const TABLE: [Arrows; 27] = [
     Arrows {
         name: "handfast-wire",
         ours: &[],
@@ -94,13 +94,6 @@ const TABLE: [Arrows; 28] = [
         theirs: &["rustix"],
         in_tests: &["handfast-stats"],
         never: "leg is one side of a connection: outside of blocking.rs it waits for nothing and reads no clock, so that memory can take a socket's place",
-    },
-    Arrows {
-        name: "handfast-hyper",
-        ours: &["handfast-leg", "handfast-net", "handfast-tls"],
-        theirs: &["h2", "hyper", "tokio"],
-        in_tests: &["bytes", "http-body-util"],
-        never: "hyper is hyper and h2 on the engine over legs: of TLS only the Session trait, of tokio only the traits that h2 asks for, no word of what a request is for",
     },
     Arrows {
         name: "handfast-acme",
@@ -252,7 +245,6 @@ const TABLE: [Arrows; 28] = [
             "handfast-config",
             "handfast-fleet",
             "handfast-http",
-            "handfast-hyper",
             "handfast-leg",
             "handfast-net",
             "handfast-observe",
@@ -265,10 +257,8 @@ const TABLE: [Arrows; 28] = [
         theirs: &[
             "argon2",
             "bcrypt",
-            "bytes",
             "data-encoding",
             "fastrand",
-            "h2",
             "hickory-resolver",
             "http",
             "httparse",
@@ -280,7 +270,7 @@ const TABLE: [Arrows; 28] = [
             "tracing",
             "zeroize",
         ],
-        in_tests: &["handfast-stats", "rcgen", "tempfile"],
+        in_tests: &["bytes", "h2", "handfast-stats", "rcgen", "tempfile"],
         never: "proxy is a product: it names no other product, and TLS only through handfast-tls",
     },
     Arrows {
@@ -308,7 +298,7 @@ const TABLE: [Arrows; 28] = [
         name: "handfast-load",
         ours: &[
             "handfast-bus",
-            "handfast-hyper",
+            "handfast-http",
             "handfast-leg",
             "handfast-net",
             "handfast-pki",
@@ -322,8 +312,7 @@ const TABLE: [Arrows; 28] = [
             "aws-lc-rs",
             "bytes",
             "data-encoding",
-            "http-body-util",
-            "hyper",
+            "http",
             "rcgen",
             "rustix",
             "rustls",

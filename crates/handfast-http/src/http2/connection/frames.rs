@@ -6,9 +6,6 @@ use super::super::priority::Priority;
 use super::super::streams::{StreamEnd, StreamKey};
 use super::{Connection, ConnectionError, GOODBYE_PING, Goodbye, MAX_CONTROL, MAX_WINDOW, Role};
 
-/// Most streams that a client has open, whatever its server permits.
-const MAX_STREAMS_OF_PEER: u32 = 1_000;
-
 impl<T: Copy> Connection<T> {
     /// Handles a frame whose length is right for its kind.
     pub(super) fn take_frame(
@@ -69,7 +66,7 @@ impl<T: Copy> Connection<T> {
                 return Err(self.protocol_error("SETTINGS_ENABLE_PUSH has a value that it cannot have"));
             }
             setting::MAX_CONCURRENT_STREAMS => {
-                self.peer_streams = value.min(MAX_STREAMS_OF_PEER);
+                self.peer_streams = value.min(self.settings.streams);
                 // Requests may wait for a place.
                 self.wake_all();
             }

@@ -114,7 +114,8 @@ impl<T: Copy> Connection<T> {
             return Ok(Purpose::Request);
         }
         let Some(key) = self.streams.find(id) else {
-            if self.recent_resets.contains(&id) {
+            // A client's streams are over by both ends or by its reset, behind which a response may still come, however late.
+            if !is_server || self.recent_resets.contains(&id) {
                 return Ok(Purpose::Nothing);
             }
             return Err(self.fail(ErrorCode::STREAM_CLOSED, "HEADERS for a closed stream"));

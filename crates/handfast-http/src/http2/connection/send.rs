@@ -8,6 +8,9 @@ use super::super::streams::{End, StreamEnd, StreamKey, Trailers};
 use super::{Connection, Goodbye, MAX_FRAME, MAX_QUEUED, MAX_WINDOW, MIN_PIECE, OUTBOX, QUEUE_BUDGET, Role};
 use crate::http1::{Field, RequestHead, ResponseHead};
 
+/// Frames of a response that may come for a stream that a client has reset: a head, and its content in the smallest window.
+const LATE_FRAMES: u16 = 6;
+
 /// A response's head, as it is to be sent.
 #[derive(Clone, Copy, Debug)]
 pub struct ResponseParts<'a> {
@@ -268,6 +271,10 @@ impl<T: Copy> Connection<T> {
         if slot.end.is_none() && !is_over {
             slot.end = Some(StreamEnd::Lost);
             self.write_reset(key.id, code);
+            if self.settings.role == Role::Client {
+                // What the server has sent before it receives the reset is no fault of its own.
+                self.guard.permit(Deed::Late, LATE_FRAMES);
+            }
         }
     }
 

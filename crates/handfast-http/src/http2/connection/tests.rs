@@ -36,7 +36,7 @@ fn server() -> Connection<u32> {
 
 impl Pair {
     fn new() -> Self {
-        let client = Connection::new(Settings { role: Role::Client, streams: 0, head: LIMITS });
+        let client = Connection::new(Settings { role: Role::Client, streams: 1_000, head: LIMITS });
         let (to_server, to_client, text) = (Vec::new(), Vec::new(), HeadText::default());
         Self { client, server: server(), to_server, to_client, text }
     }

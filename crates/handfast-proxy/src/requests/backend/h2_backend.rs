@@ -26,6 +26,8 @@ use crate::requests::head::h2_stream::Stream;
 
 /// Reads of a connection before the other tasks of its thread.
 const MAX_READS: u32 = 4;
+/// Most requests at once on a connection, whatever its backend permits.
+const MAX_STREAMS: u32 = 1_000;
 /// Most bytes of a response's head.
 const MAX_HEAD: usize = 32_768;
 
@@ -79,7 +81,8 @@ where
 {
     let Connected { leg, spoken, .. } = connected;
     let head = HeadLimits { head: MAX_HEAD, ..connection.http.model.head };
-    let link = Http2Link::new::<R>(Settings { role: Role::Client, streams: 0, head }, Side::Backend);
+    let link =
+        Http2Link::new::<R>(Settings { role: Role::Client, streams: MAX_STREAMS, head }, Side::Backend);
     let shared =
         Rc::new(Shared { link, is_over: Cell::new(false), open: Cell::new(0), served: Cell::new(0), most });
     let task =

@@ -8,7 +8,6 @@ use std::time::Duration;
 use ::h2::server::{self, SendResponse};
 use ::h2::{Reason, RecvStream, SendStream, client};
 use bytes::Bytes;
-use handfast_hyper::{Driver, SharedPipe};
 use handfast_leg::memory::Memory;
 use handfast_leg::memory::tasks::{self, InMemory};
 use handfast_leg::runtime::Runtime;
@@ -18,6 +17,7 @@ use handfast_tls::buffer::Scratch;
 use handfast_tls::session::Session;
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Response};
 
+use super::h2_pipe::{SharedPipe, drive};
 use super::plan::{BackendFault, Framing, Outcome, Play, TRAILER};
 
 type Shared = Rc<RefCell<Pipe<Memory, Box<dyn Session>>>>;
@@ -105,12 +105,11 @@ pub(super) async fn client(play: Rc<Play>, socket: Memory, ids: Vec<usize>) {
 /// A client's connection; `begin` starts its requests, and receives nothing where the connection breaks before them.
 pub(super) async fn connect(socket: Memory, begin: impl FnOnce(Option<client::SendRequest<Bytes>>)) {
     let pipe = pipe(Side::Backend, socket);
-    let mut driver = Driver::<InMemory>::new(0);
-    let handshake = client::Builder::new().handshake(SharedPipe::new(&pipe));
-    let ended = match driver.drive(handshake, soon()).await.expect("in time") {
+    let handshake = client::Builder::new().handshake(SharedPipe(Rc::clone(&pipe)));
+    let ended = match drive(handshake, soon()).await.expect("in time") {
         Ok((sender, connection)) => {
             begin(Some(sender));
-            driver.drive(connection, soon()).await.expect("a client hangs")
+            drive(connection, soon()).await.expect("a client hangs")
         }
         Err(error) => {
             begin(None);
@@ -179,12 +178,11 @@ pub(super) async fn backend(play: Rc<Play>, socket: Memory) {
 /// A backend's connection; `begin` starts the response to a request.
 pub(super) async fn accept(socket: Memory, begin: impl Fn(Request<RecvStream>, SendResponse<Bytes>)) {
     let pipe = pipe(Side::Client, socket);
-    let mut driver = Driver::<InMemory>::new(0);
-    let handshake = server::Builder::new().handshake(SharedPipe::new(&pipe));
-    let ended = match driver.drive(handshake, soon()).await.expect("in time") {
+    let handshake = server::Builder::new().handshake(SharedPipe(Rc::clone(&pipe)));
+    let ended = match drive(handshake, soon()).await.expect("in time") {
         Err(error) => Err(error),
         Ok(mut connection) => loop {
-            match driver.drive(connection.accept(), soon()).await.expect("a backend hangs") {
+            match drive(connection.accept(), soon()).await.expect("a backend hangs") {
                 None => break Ok(()),
                 Some(Err(error)) => break Err(error),
                 Some(Ok((request, respond))) => begin(request, respond),

@@ -5,6 +5,7 @@
 
 mod h1;
 mod h2;
+mod h2_pipe;
 mod plan;
 mod single;
 mod stage;
