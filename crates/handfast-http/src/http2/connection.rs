@@ -42,7 +42,7 @@ pub use send::ResponseParts;
 
 /// Content of all streams together that is received before it is taken, and the window of the connection.
 pub const RECEIVE_BUDGET: u32 = 2_097_152;
-/// Window of each stream until its content is taken, which the peer receives in SETTINGS.
+/// Window of a stream for an owner that may not take its content at once: a proxy.
 pub const STREAM_WINDOW: u32 = 65_536;
 /// Window of a stream that alone carries content; the rest of [`RECEIVE_BUDGET`] keeps others from waiting for it.
 const MAX_STREAM_WINDOW: u32 = RECEIVE_BUDGET - 4 * STREAM_WINDOW;
@@ -85,6 +85,9 @@ pub struct Settings {
     pub role: Role,
     /// Most streams that are open at once: of a server, what its client may have; of a client, its own, whatever the server permits.
     pub streams: u32,
+    /// Window of each stream until its content is taken, which the peer receives in SETTINGS: [`STREAM_WINDOW`], or up to [`RECEIVE_BUDGET`] where
+    /// content is always taken at once.
+    pub window: u32,
     /// Limits for heads and trailer sections of the peer.
     pub head: HeadLimits,
 }
@@ -212,7 +215,7 @@ impl<T: Copy> Connection<T> {
                 &mut self.outbox,
                 &[
                     (setting::ENABLE_PUSH, 0),
-                    (setting::INITIAL_WINDOW_SIZE, STREAM_WINDOW),
+                    (setting::INITIAL_WINDOW_SIZE, self.settings.window),
                     (setting::MAX_HEADER_LIST_SIZE, list),
                 ],
             );
@@ -221,7 +224,7 @@ impl<T: Copy> Connection<T> {
                 &mut self.outbox,
                 &[
                     (setting::MAX_CONCURRENT_STREAMS, self.settings.streams),
-                    (setting::INITIAL_WINDOW_SIZE, STREAM_WINDOW),
+                    (setting::INITIAL_WINDOW_SIZE, self.settings.window),
                     (setting::MAX_HEADER_LIST_SIZE, list),
                     (setting::ENABLE_CONNECT_PROTOCOL, 1),
                     (setting::NO_WEIGHTED_PRIORITIES, 1),
@@ -374,7 +377,7 @@ impl<T: Copy> Connection<T> {
     /// Adds a stream.
     fn insert(&mut self, id: u32) -> Option<StreamKey> {
         self.last_id = id;
-        self.streams.insert(Slot::new(id, STREAM_WINDOW, i64::from(self.initial_send_window)))
+        self.streams.insert(Slot::new(id, self.settings.window, i64::from(self.initial_send_window)))
     }
 }
 

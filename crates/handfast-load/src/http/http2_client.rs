@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use handfast_http::http1::{Framing, Method};
-use handfast_http::http2::connection::Settings;
+use handfast_http::http2::connection::{RECEIVE_BUDGET, Settings};
 use handfast_http::http2::frame::ErrorCode;
 use handfast_http::http2::{Connection, End, HeadFault, HeadText, Role, StreamEnd, StreamKey};
 use handfast_net::clock::Moment;
@@ -41,8 +41,10 @@ pub(super) struct Http2Client {
 impl Http2Client {
     /// Opens at most `streams` at once.
     pub(super) fn new(streams: u32) -> Self {
+        // Content is taken at once, and a small window would add round trips to the figures.
+        let settings = Settings { role: Role::Client, streams, window: RECEIVE_BUDGET, head: LIMITS };
         Self {
-            connection: Connection::new(Settings { role: Role::Client, streams, head: LIMITS }),
+            connection: Connection::new(settings),
             streams: Vec::new(),
             text: HeadText::default(),
             woken: Vec::new(),
@@ -78,7 +80,7 @@ impl Http2Client {
         {
             if let Err(detail) = self.take_head(place, head, is_last, now, requests) {
                 self.remove(place);
-                return requests.refuse(place, detail.to_owned());
+                return requests.refuse(place, detail);
             }
         }
         if requests.has_head(place) {
@@ -90,6 +92,9 @@ impl Http2Client {
                 self.remove(place);
                 return requests.complete(place, now);
             }
+        } else if self.connection.has_content(key) || self.connection.has_ended(key) {
+            self.remove(place);
+            return requests.refuse(place, "content before the head of an answer".to_owned());
         }
         // The end of the transport has its own reason, see `end`.
         if let Some(end) = self.connection.end(key).filter(|end| *end != StreamEnd::Lost) {

@@ -38,3 +38,6 @@ pub(super) trait Protocol {
     /// The answer to a request is not waited for any more.
     fn give_up(&mut self, place: usize);
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,14 +1,14 @@
 //! Content that comes: windows of the connection and its streams, and who gets credit when.
 //!
 //! A peer gets credit for content when its owner has passed it on, never before: a sink that takes nothing stops the source. A stream begins with
-//! [`STREAM_WINDOW`](super::STREAM_WINDOW); the first credit that it gets enlarges its window to its share of the connection's budget, so that one upload is not held
+//! the window of [`Settings`](super::Settings); the first credit that it gets enlarges its window to its share of the connection's budget, so that one upload is not held
 //! to 64 KiB for each round trip.
 
 use super::super::frame::{self, ErrorCode, FrameHead, flag};
 use super::super::guard::{Deed, TINY};
 use super::super::streams::{Slot, StreamEnd, StreamKey};
 use super::reading::Reading;
-use super::{Connection, ConnectionError, MAX_STREAM_WINDOW, RECEIVE_BUDGET, STREAM_WINDOW};
+use super::{Connection, ConnectionError, MAX_STREAM_WINDOW, RECEIVE_BUDGET, Role, STREAM_WINDOW};
 
 impl<T: Copy> Connection<T> {
     /// Begins a DATA frame. `padding`: its Pad Length, if it has one.
@@ -64,7 +64,9 @@ impl<T: Copy> Connection<T> {
         now: u64,
     ) -> Result<Option<StreamKey>, ConnectionError> {
         let Some(key) = self.streams.find(head.stream) else {
-            if !self.recent_resets.contains(&head.stream) {
+            // A client has reset it, or the server goes on behind its own end.
+            let is_known = self.settings.role == Role::Client || self.recent_resets.contains(&head.stream);
+            if !is_known {
                 self.write_reset(head.stream, ErrorCode::STREAM_CLOSED);
             }
             return self.note(Deed::Late, now).map(|()| None);

@@ -31,12 +31,17 @@ const LIMITS: HeadLimits = HeadLimits {
 };
 
 fn server() -> Connection<u32> {
-    Connection::new(Settings { role: Role::Server, streams: 100, head: LIMITS })
+    Connection::new(Settings { role: Role::Server, streams: 100, window: STREAM_WINDOW, head: LIMITS })
 }
 
 impl Pair {
     fn new() -> Self {
-        let client = Connection::new(Settings { role: Role::Client, streams: 1_000, head: LIMITS });
+        let client = Connection::new(Settings {
+            role: Role::Client,
+            streams: 1_000,
+            window: STREAM_WINDOW,
+            head: LIMITS,
+        });
         let (to_server, to_client, text) = (Vec::new(), Vec::new(), HeadText::default());
         Self { client, server: server(), to_server, to_client, text }
     }

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use handfast_http::http1::{Field, Framing, HeadLimits, HeadProgress, parse_request};
-use handfast_http::http2::connection::Settings;
+use handfast_http::http2::connection::{STREAM_WINDOW, Settings};
 use handfast_http::http2::{Connection, HeadText, Role, StreamEnd};
 use handfast_leg::runtime::Runtime;
 use handfast_leg::{Leg, READ, Socket};
@@ -81,8 +81,8 @@ where
 {
     let Connected { leg, spoken, .. } = connected;
     let head = HeadLimits { head: MAX_HEAD, ..connection.http.model.head };
-    let link =
-        Http2Link::new::<R>(Settings { role: Role::Client, streams: MAX_STREAMS, head }, Side::Backend);
+    let settings = Settings { role: Role::Client, streams: MAX_STREAMS, window: STREAM_WINDOW, head };
+    let link = Http2Link::new::<R>(settings, Side::Backend);
     let shared =
         Rc::new(Shared { link, is_over: Cell::new(false), open: Cell::new(0), served: Cell::new(0), most });
     let task =

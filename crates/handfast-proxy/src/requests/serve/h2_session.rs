@@ -8,7 +8,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use handfast_http::http1::Framing;
-use handfast_http::http2::connection::Settings;
+use handfast_http::http2::connection::{STREAM_WINDOW, Settings};
 use handfast_http::http2::frame::ErrorCode;
 use handfast_http::http2::{Connection, HeadFault, HeadText, NewStream, Role};
 use handfast_leg::Leg;
@@ -49,7 +49,8 @@ where
     R::Socket: 'static,
 {
     let http = &connection.http.model;
-    let settings = Settings { role: Role::Server, streams: http.streams, head: http.head };
+    let settings =
+        Settings { role: Role::Server, streams: http.streams, window: STREAM_WINDOW, head: http.head };
     let link = Http2Link::new::<R>(settings, Side::Client);
     let connection = &Rc::new(connection.clone());
     let session = Session { connection, link: &link, is_reused: Cell::new(false) };

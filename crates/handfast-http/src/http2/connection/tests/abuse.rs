@@ -196,3 +196,28 @@ fn frames_behind_a_reset_are_refused_where_they_are_wrong() {
         }
     }
 }
+
+/// A response may be on its way when its request is given up, for all requests of a slow server.
+#[test]
+fn responses_to_requests_that_were_given_up_are_no_abuse() {
+    let mut pair = Pair::new();
+    let settings = written(|out| write_settings(out, &[]));
+    assert_eq!(pair.client.receive(&settings, &mut 0, &mut pair.text, 0), Ok(None));
+    let _preface = pair.client.take_output();
+    for _ in 0..50 {
+        let keys: Vec<_> = (0..80).map(|_| pair.request("/", true)).collect();
+        keys.iter().for_each(|key| pair.client.release(*key, ErrorCode::CANCEL));
+        let resets = frames(&pair.client.take_output());
+        assert_eq!(resets.iter().filter(|(head, _)| head.kind == kind::RST_STREAM).count(), 80);
+        for key in keys {
+            let head = frame(kind::HEADERS, flag::END_HEADERS, key.id(), &[0x88]);
+            let data = frame(kind::DATA, 0, key.id(), &[0; 13_000]);
+            for bytes in [&head, &data, &data, &data, &data, &data] {
+                let outcome = pair.client.receive(bytes, &mut 0, &mut pair.text, 0);
+                assert_eq!(outcome, Ok(None), "stream {}", key.id());
+            }
+        }
+        let answers = frames(&pair.client.take_output());
+        assert!(answers.iter().all(|(head, _)| head.kind == kind::WINDOW_UPDATE), "{answers:?}");
+    }
+}
