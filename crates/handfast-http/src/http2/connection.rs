@@ -42,7 +42,7 @@ pub use send::ResponseParts;
 
 /// Content of all streams together that is received before it is taken, and the window of the connection.
 pub const RECEIVE_BUDGET: u32 = 2_097_152;
-/// Window of a stream for an owner that may not take its content at once: a proxy.
+/// Window of a stream for an owner that cannot always take its content at once: a proxy.
 pub const STREAM_WINDOW: u32 = 65_536;
 /// Window of a stream that alone carries content; the rest of [`RECEIVE_BUDGET`] keeps others from waiting for it.
 const MAX_STREAM_WINDOW: u32 = RECEIVE_BUDGET - 4 * STREAM_WINDOW;

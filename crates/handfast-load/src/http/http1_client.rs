@@ -112,12 +112,17 @@ impl Http1Client {
     /// An answer with more after it is none: where it ends is not known.
     fn reject_excess(&mut self, count: usize, requests: &mut Requests) {
         let what = format!("{count} bytes behind the end of the last answer");
-        let detail = format!("the target sent more than its answer: {what}");
-        if let Some(last) = requests.last_finished().filter(|last| last.outcome.is_ok()) {
-            last.outcome = Err(Lost::Failed(StepFailure::new(Step::Exchange, Cause::Http, detail.clone())));
-        }
         self.is_closed = true;
-        self.fault = Some(detail);
+        self.fault = Some(format!("the target sent more than its answer: {what}"));
+        self.spoil_last(requests);
+    }
+
+    /// The last answer fails with the connection, unless it was taken.
+    fn spoil_last(&self, requests: &mut Requests) {
+        let detail = self.fault.clone().unwrap_or_default();
+        if let Some(last) = requests.last_finished().filter(|last| last.outcome.is_ok()) {
+            last.outcome = Err(Lost::Failed(StepFailure::new(Step::Exchange, Cause::Http, detail)));
+        }
     }
 }
 
@@ -152,8 +157,11 @@ impl Protocol for Http1Client {
         }
         let is_unread = |current: &Current| !current.is_head_sent && !current.is_answered;
         if self.current.as_ref().is_none_or(is_unread) {
+            self.is_closed = true;
+            self.fault = Some(format!("{} bytes came without a request", bytes.len()));
+            // Where they come in the same turn as the answer, they are behind it.
+            self.spoil_last(requests);
             // A target that closes may send its reason before, which answers nothing.
-            self.reject_excess(bytes.len(), requests);
             if let Some(Current { place, .. }) = self.current.take() {
                 let detail = self.fault.clone().unwrap_or_default();
                 let failure = StepFailure::new(Step::Exchange, Cause::Http, detail);

@@ -54,8 +54,8 @@ impl Http2Client {
         }
     }
 
-    /// Looks at the requests for which something has changed.
-    fn look_at_woken(&mut self, now: Moment, requests: &mut Requests) {
+    /// Advances the requests for which something has changed.
+    fn advance_woken(&mut self, now: Moment, requests: &mut Requests) {
         if !self.connection.has_woken() {
             return;
         }
@@ -65,22 +65,22 @@ impl Http2Client {
         woken.sort_unstable();
         woken.dedup();
         for place in woken.drain(..) {
-            self.look(place, now, requests);
+            self.advance(place, now, requests);
         }
         self.woken = woken;
     }
 
     /// Moves what there is for a request in both directions.
-    fn look(&mut self, place: usize, now: Moment, requests: &mut Requests) {
+    fn advance(&mut self, place: usize, now: Moment, requests: &mut Requests) {
         self.put_content(place);
         let Some(Some(stream)) = self.streams.get(place) else { return };
         let key = stream.key;
         while !requests.has_head(place)
             && let Some((head, is_last)) = self.connection.take_response_head(key)
         {
-            if let Err(detail) = self.take_head(place, head, is_last, now, requests) {
+            if let Err(fault) = self.take_head(place, head, is_last, now, requests) {
                 self.remove(place);
-                return requests.refuse(place, detail);
+                return requests.refuse(place, sentence(&fault));
             }
         }
         if requests.has_head(place) {
@@ -111,12 +111,9 @@ impl Http2Client {
         is_last: bool,
         now: Moment,
         requests: &mut Requests,
-    ) -> Result<(), String> {
+    ) -> Result<(), HeadFault> {
         let Some(Some(stream)) = self.streams.get(place) else { return Ok(()) };
-        let head = head.response(!is_last).map_err(|fault| match fault {
-            HeadFault::Malformed(detail) => detail.to_owned(),
-            HeadFault::Refused(error) => error.to_string(),
-        })?;
+        let head = head.response(!is_last)?;
         if head.is_interim() {
             return Ok(());
         }
@@ -148,6 +145,13 @@ impl Http2Client {
         if let Some(stream) = self.streams.get_mut(place).and_then(Option::take) {
             self.connection.release(stream.key, ErrorCode::CANCEL);
         }
+    }
+}
+
+fn sentence(fault: &HeadFault) -> String {
+    match fault {
+        HeadFault::Malformed(detail) => (*detail).to_owned(),
+        HeadFault::Refused(error) => error.to_string(),
     }
 }
 
@@ -205,7 +209,7 @@ impl Protocol for Http2Client {
         let mut at = 0;
         // A client's connection begins no streams by itself.
         let received = self.connection.receive(bytes, &mut at, &mut self.text, millis(now));
-        self.look_at_woken(now, requests);
+        self.advance_woken(now, requests);
         if received.is_err() {
             let detail = self.fault().unwrap_or_default();
             let failure = StepFailure::new(Step::Exchange, Cause::Http, detail);
@@ -229,7 +233,7 @@ impl Protocol for Http2Client {
         let output = self.connection.take_output();
         self.last_sent = self.last_begun;
         // There may be room for more content.
-        self.look_at_woken(now, requests);
+        self.advance_woken(now, requests);
         output
     }
 

@@ -272,7 +272,7 @@ impl<T: Copy> Connection<T> {
             slot.end = Some(StreamEnd::Lost);
             self.write_reset(key.id, code);
             if self.settings.role == Role::Client {
-                // What the server has sent before it receives the reset is no fault of its own.
+                // The server may have sent them before it receives the reset.
                 self.guard.permit(Deed::Late, LATE_FRAMES);
             }
         }

@@ -70,7 +70,7 @@ impl Scene {
     }
 }
 
-/// What comes after the bytes.
+/// Event behind the bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Then {
     Nothing,
