@@ -76,7 +76,10 @@ impl<T: Copy> Connection<T> {
             self.refuse_late(head.stream, end);
             return self.note(Deed::Late, now).map(|()| None);
         }
-        let fault = take_data(slot, head.length, content, is_last);
+        // RFC 9113 §8.1: the head of a response comes first.
+        let is_early = self.settings.role == Role::Client && !slot.has_final_head;
+        let early = is_early.then_some((ErrorCode::PROTOCOL_ERROR, "DATA before the head of its response"));
+        let fault = take_data(slot, head.length, content, is_last).or(early);
         if let Some((code, detail)) = fault {
             return self.break_stream(key, code, detail, now).map(|()| None);
         }
