@@ -344,7 +344,7 @@ mod tests {
             |history: &History| history.recent(&registry.snapshot()).services["web"].backends["10.0.0.7:80"];
         assert_eq!(recent(&history), Attempts { connected: 0, failed: 1 }, "since the start");
         history.add(&registry.snapshot(), Instant::now());
-        backend.failed(Cause::Socket(SocketCause::ConnectDeadline));
+        backend.failed(Cause::Socket(SocketCause::ConnectTimeout));
         backend.connected(Duration::ZERO);
         assert_eq!(recent(&history), Attempts { connected: 1, failed: 1 });
     }

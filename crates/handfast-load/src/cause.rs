@@ -49,7 +49,7 @@ pub enum Cause {
     HttpStatus,
     WrongBytes,
     Deadline,
-    ConnectDeadline,
+    ConnectTimeout,
     Unacknowledged,
     ZeroWindow,
     KeepaliveUnanswered,
@@ -84,7 +84,7 @@ impl Cause {
         Self::HttpStatus,
         Self::WrongBytes,
         Self::Deadline,
-        Self::ConnectDeadline,
+        Self::ConnectTimeout,
         Self::Unacknowledged,
         Self::ZeroWindow,
         Self::KeepaliveUnanswered,
@@ -136,7 +136,7 @@ impl Cause {
                 ("wrong-bytes", "the target sent other bytes, or more of them, than were expected")
             }
             Self::Deadline => ("deadline", "the step took longer than --timeout"),
-            Self::ConnectDeadline => {
+            Self::ConnectTimeout => {
                 ("connect-timeout", "the target did not answer the SYN within --timeout")
             }
             Self::Unacknowledged => ("unacknowledged", "the target stopped acknowledging what was sent"),
@@ -181,7 +181,7 @@ impl From<fault::Cause> for Cause {
             Socket::ZeroWindow => Self::ZeroWindow,
             Socket::KeepaliveUnanswered => Self::KeepaliveUnanswered,
             Socket::ConnectTimedOut => Self::ConnectTimedOut,
-            Socket::ConnectDeadline => Self::ConnectDeadline,
+            Socket::ConnectTimeout => Self::ConnectTimeout,
             Socket::HostUnreachable => Self::HostUnreachable,
             Socket::NetworkUnreachable => Self::NetworkUnreachable,
             Socket::Prohibited => Self::Prohibited,
@@ -247,7 +247,7 @@ mod tests {
             Socket::ZeroWindow,
             Socket::KeepaliveUnanswered,
             Socket::ConnectTimedOut,
-            Socket::ConnectDeadline,
+            Socket::ConnectTimeout,
             Socket::HostUnreachable,
             Socket::NetworkUnreachable,
             Socket::Prohibited,

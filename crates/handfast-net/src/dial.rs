@@ -189,7 +189,7 @@ impl Dialling {
     pub fn give_up(self) -> Fault {
         match sockopt::socket_error(&self.stream) {
             Ok(Err(errno)) => Fault::of(Operation::Connect, errno, Some(self.stream.as_fd())),
-            _ => Fault::own(Operation::Connect, Cause::ConnectDeadline),
+            _ => Fault::own(Operation::Connect, Cause::ConnectTimeout),
         }
     }
 

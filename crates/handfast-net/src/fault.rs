@@ -55,7 +55,7 @@ causes! {
     /// The kernel gave up dialling: no answer to our SYN.
     ConnectTimedOut = "connect-timed-out",
     /// We gave up dialling: the deadline for it passed.
-    ConnectDeadline = "connect-timeout",
+    ConnectTimeout = "connect-timeout",
     /// No route to the host (ICMP host-unreachable, or the local routing table).
     HostUnreachable = "host-unreachable",
     /// No route to the network.

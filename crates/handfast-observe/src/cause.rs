@@ -183,7 +183,7 @@ fn socket_sentence(cause: Socket) -> &'static str {
         Socket::ZeroWindow => "{who} took nothing more: its window stayed closed",
         Socket::KeepaliveUnanswered => "{who} did not answer keep-alive probes",
         Socket::ConnectTimedOut => "{who} did not answer the connection request (SYN)",
-        Socket::ConnectDeadline => "the deadline for connecting passed",
+        Socket::ConnectTimeout => "the deadline for connecting passed",
         Socket::HostUnreachable => "there was no route to the host of {who}",
         Socket::NetworkUnreachable => "there was no route to the network of {who}",
         Socket::Prohibited => "a router or firewall on the way to {who} said that this is prohibited",

@@ -120,7 +120,7 @@ impl From<Failed> for ProbeError {
 fn socket_hint(cause: Cause) -> Option<&'static str> {
     match cause {
         Cause::Refused => Some("nothing listens on this port: check the port, and whether the service runs"),
-        Cause::ConnectTimedOut | Cause::ConnectDeadline => {
+        Cause::ConnectTimedOut | Cause::ConnectTimeout => {
             Some("nothing came back: a firewall that drops packets, or a machine that is down")
         }
         Cause::Prohibited => Some("a firewall on the path rejects this connection"),

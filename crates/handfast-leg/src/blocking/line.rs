@@ -124,7 +124,7 @@ impl Line {
         let clock = Clock::start();
         let outcome = match net::connect(&socket, &address) {
             Err(Errno::INPROGRESS) if !wait(&socket, PollFlags::OUT, deadline) => {
-                return Err(failed(Fault::own(Operation::Connect, Cause::ConnectDeadline)));
+                return Err(failed(Fault::own(Operation::Connect, Cause::ConnectTimeout)));
             }
             Err(Errno::INPROGRESS) => sockopt::socket_error(&socket).and_then(|outcome| outcome),
             outcome => outcome,

@@ -387,7 +387,7 @@ impl Dialling for Dialled {
     }
 
     fn give_up(self) -> Fault {
-        Fault::own(Operation::Connect, Cause::ConnectDeadline)
+        Fault::own(Operation::Connect, Cause::ConnectTimeout)
     }
 
     fn into_socket(self) -> Memory {

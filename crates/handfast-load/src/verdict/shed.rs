@@ -49,7 +49,7 @@ const fn way(cause: Cause) -> &'static str {
         Cause::Reset => ", mostly by a reset",
         Cause::ClosedEarly | Cause::Truncated => ", mostly by closing them",
         Cause::Alert => ", mostly by an alert",
-        Cause::Deadline | Cause::ConnectDeadline | Cause::ConnectTimedOut => {
+        Cause::Deadline | Cause::ConnectTimeout | Cause::ConnectTimedOut => {
             ", mostly by not answering in time"
         }
         _ => "",

@@ -129,7 +129,7 @@ impl BackendMetrics {
     pub(super) fn new(source_ports: bool) -> Self {
         let backend = Self { source_ports, ..Self::default() };
         // There from the start: what only appears with its first failure shows no growth to a monitoring system.
-        for cause in [SocketCause::Refused, SocketCause::ConnectDeadline] {
+        for cause in [SocketCause::Refused, SocketCause::ConnectTimeout] {
             backend.failures.entry(Cause::Socket(cause));
         }
         backend

@@ -65,7 +65,7 @@ impl Stage {
             Self::Handshake => "during the TLS handshake with it",
             Self::Greeting => "it did not greet",
         };
-        reason(Cause::Socket(SocketCause::ConnectDeadline)).because(detail)
+        reason(Cause::Socket(SocketCause::ConnectTimeout)).because(detail)
     }
 
     pub(super) fn deadline(self) -> ConnectFailure {

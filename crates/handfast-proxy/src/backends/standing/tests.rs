@@ -11,7 +11,7 @@ const FAILURE_POLICY: FailurePolicy = FailurePolicy { failures: 3, pause: Durati
 const NO_PAUSE: FailurePolicy = FailurePolicy { failures: 3, pause: Duration::ZERO };
 
 const REFUSED: Cause = Cause::Socket(Socket::Refused);
-const DEADLINE: Cause = Cause::Socket(Socket::ConnectDeadline);
+const DEADLINE: Cause = Cause::Socket(Socket::ConnectTimeout);
 
 fn down(policy: FailurePolicy) -> Arc<Standing> {
     let standing = Standings::new("web").of("10.0.0.7:80");
