@@ -136,9 +136,7 @@ impl Cause {
                 ("wrong-bytes", "the target sent other bytes, or more of them, than were expected")
             }
             Self::Deadline => ("deadline", "the step took longer than --timeout"),
-            Self::ConnectTimeout => {
-                ("connect-timeout", "the target did not answer the SYN within --timeout")
-            }
+            Self::ConnectTimeout => ("connect-timeout", "the target did not answer the SYN within --timeout"),
             Self::Unacknowledged => ("unacknowledged", "the target stopped acknowledging what was sent"),
             Self::ZeroWindow => ("zero-window", "the target read no more: its window stayed closed"),
             Self::KeepaliveUnanswered => {

@@ -1,9 +1,9 @@
-//! Rules about language: hard words in messages, help, documentation and comments; doc comments that begin with a question; names that
-//! mean nothing to a reader of the field.
+//! Rules about language: hard words in messages, help, documentation, comments and the subjects of commits; doc comments that begin with a
+//! question; names that mean nothing to a reader of the field.
 //!
 //! In: Markdown without code, and Rust. Out: complaints with the plain word.
 
-use super::{Complaint, SourceFile, check_files, sample};
+use super::{Complaint, SourceFile, assert_none, check_files, run, sample};
 
 /// Words that are hard to read with English as a second language, and what to write instead.
 const PLAIN: [(&str, &str); 16] = [
@@ -33,6 +33,10 @@ const NAMES: [&str; 19] = [
     "Known", "Wanted", "Said", "Heard", "Nobody", "Somebody", "Told", "Asked", "Kept", "Wish", "MOST",
     "PATIENCE", "LONGEST", "SHORTEST", "ENOUGH", "FEW", "MANY", "AGAIN", "OFTEN",
 ];
+/// The commit before the first one whose subject is checked. A copy without it, such as a shallow one, has nothing to check.
+const FIRST: &str = "7e91e808622a5540c376a397047b16d2c322f0f2";
+/// Most characters of a commit's subject.
+const SUBJECT: usize = 72;
 /// Texts with fewer words are names and formats.
 const WORDS: usize = 4;
 
@@ -174,6 +178,43 @@ fn messages_and_help_are_in_plain_words() {
             && !file.path.contains("trials")
     };
     check_files(of_a_product, in_messages);
+}
+
+/// Complaints about the subjects of commits, each behind its number.
+fn in_subjects(log: &str) -> Vec<Complaint> {
+    let complaint = |line: &str| {
+        let (commit, subject) = line.split_once(' ')?;
+        let length = subject.chars().count();
+        let what = if length > SUBJECT {
+            Some(format!("its subject has {length} characters; hint: at most {SUBJECT}"))
+        } else if !subject.contains(": ") {
+            Some("its subject names no area; hint: `area: change`".to_owned())
+        } else {
+            hard(subject)
+        };
+        what.map(|what| Complaint::new(&format!("commit {commit}"), 1, what))
+    };
+    log.lines().filter_map(complaint).collect()
+}
+
+#[test]
+fn subjects_of_commits_are_short_and_in_plain_words() {
+    let has_first = run("git", &["rev-list", "--ignore-missing", "--max-count=1", FIRST]);
+    let log = if has_first.is_empty() {
+        String::new()
+    } else {
+        run("git", &["log", "--no-merges", "--format=%h %s", &format!("{FIRST}..HEAD")])
+    };
+    assert_none(&in_subjects(&log));
+}
+
+#[test]
+fn a_long_subject_is_seen() {
+    let long = format!("a1 proxy: {}", "x".repeat(70));
+    for bad in [long.as_str(), "a1 no area", "a1 proxy: written anew"] {
+        assert_eq!(in_subjects(bad).len(), 1, "{bad}");
+    }
+    assert_eq!(in_subjects("a1 proxy: write it again").len(), 0);
 }
 
 #[test]
