@@ -12,7 +12,10 @@ fuzz_target!(|text: &str| {
             // What a rule is about is part of it: nothing is taken for the kind that happens to fit.
             let (kind, rest) = text.split_once(':').expect("a rule says what it is about");
             assert!(!rest.is_empty());
-            assert!(["cn", "subject", "dns", "ip", "uri", "spiffe", "email", "pin"].contains(&kind), "{text:?}");
+            assert!(
+                ["cn", "subject", "dns", "ip", "uri", "spiffe", "email", "pin"].contains(&kind),
+                "{text:?}"
+            );
         }
         Err(problem) => assert!(!problem.to_string().is_empty()),
     }

@@ -21,7 +21,9 @@ fuzz_target!(|text: &str| {
         }
     };
     for problem in &problems {
-        let Place::Text { line, span, text: there, .. } = &problem.place else { panic!("{problem:?} has no place") };
+        let Place::Text { line, span, text: there, .. } = &problem.place else {
+            panic!("{problem:?} has no place")
+        };
         assert_eq!(&text[span.clone()], there);
         assert_eq!(*line, text[..span.start].matches('\n').count() + 1);
         assert!(!problem.to_string().contains(char::is_control));

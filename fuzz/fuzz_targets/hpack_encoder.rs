@@ -34,7 +34,8 @@ fuzz_target!(|input: &[u8]| {
         if is_known(&name) && !name.eq_ignore_ascii_case(b"content-length") {
             encoder.field(&mut block, &name, &value);
             let is_control = |byte: &u8| byte.is_ascii_control() && *byte != b'\t';
-            let value: Vec<u8> = value.iter().map(|byte| if is_control(byte) { b' ' } else { *byte }).collect();
+            let value: Vec<u8> =
+                value.iter().map(|byte| if is_control(byte) { b' ' } else { *byte }).collect();
             let value = String::from_utf8_lossy(&value).trim_matches([' ', '\t']).to_owned();
             expected.push((name.to_ascii_lowercase(), value));
         }

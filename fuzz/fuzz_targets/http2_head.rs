@@ -2,8 +2,8 @@
 #![no_main]
 
 use handfast_http::http1::{
-    Framing, HeadEnd, HeadLimits, HeadProgress, OwnedRequest, RequestHead, Underscores, end_head, parse_request,
-    write_fields, write_request_line,
+    Framing, HeadEnd, HeadLimits, HeadProgress, OwnedRequest, RequestHead, Underscores, end_head,
+    parse_request, write_fields, write_request_line,
 };
 use handfast_http::http2::head::{HeadText, Part, encode_request};
 use handfast_http::http2::hpack::{Decoder, Encoder};
@@ -36,8 +36,22 @@ const NAMES: [&[u8]; 24] = [
     b"x-real-ip",
 ];
 const VALUES: [&[u8]; 16] = [
-    b"GET", b"POST", b"CONNECT", b"OPTIONS", b"https", b"http", b"a.example", b"a.example:443", b"/", b"/a?b", b"*",
-    b"websocket", b"trailers", b"100-continue", b"5", b"0",
+    b"GET",
+    b"POST",
+    b"CONNECT",
+    b"OPTIONS",
+    b"https",
+    b"http",
+    b"a.example",
+    b"a.example:443",
+    b"/",
+    b"/a?b",
+    b"*",
+    b"websocket",
+    b"trailers",
+    b"100-continue",
+    b"5",
+    b"0",
 ];
 
 /// A field block: a byte for each name, one for each value, and bytes of values that are in no list. The first four fields are those of a GET
@@ -115,7 +129,8 @@ fuzz_target!(|input: &[u8]| {
         underscores: Underscores::Forward,
     };
     let parsed = parse_request(&text, &mut HeadProgress::default(), &mut fields, &unlimited);
-    let parsed = parsed.unwrap_or_else(|error| panic!("{error}: {}", text.escape_ascii())).expect("a whole head");
+    let parsed =
+        parsed.unwrap_or_else(|error| panic!("{error}: {}", text.escape_ascii())).expect("a whole head");
     assert_eq!((parsed.length, parsed.upgrade), (text.len(), head.upgrade));
     assert_eq!(described(&parsed), described(&head), "{}", text.escape_ascii());
     assert_eq!(forwarded(&parsed), forwarded(&head), "{}", text.escape_ascii());
