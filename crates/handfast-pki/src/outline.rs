@@ -3,7 +3,7 @@
 //! In: DER from a peer or a file. Out: an [`Outline`] that borrows from it. It tolerates what OpenSSL and webpki tolerate, because the
 //! peer or the operator has no other certificate.
 //!
-//! | for | who reads beyond the outline |
+//! | for | reader of the rest |
 //! |---|---|
 //! | a peer's chain | webpki, which verifies it strictly |
 //! | a file that is served | `strict.rs`, which refuses what clients refuse; `parsed.rs`, which has x509-parser name faults of extensions and write names |

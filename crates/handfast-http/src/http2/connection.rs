@@ -138,17 +138,15 @@ pub struct Connection<T> {
     last_id: u32,
     receive_window: i64,
     taken: u32,
-    /// Our SETTINGS that the peer has not acknowledged.
-    unacknowledged: u8,
     // Sending.
     encoder: Encoder,
     outbox: Vec<u8>,
-    /// Bytes of control frames in it.
+    /// Bytes in it of answers and resets that the peer's frames have caused.
     control: usize,
     send_window: i64,
     initial_send_window: u32,
     peer_streams: u32,
-    /// Owners of requests that wait for a place.
+    /// Owners of requests that wait for a place, each once; the first one is woken for the next place.
     waiting: std::collections::VecDeque<T>,
     /// Content of all streams that waits.
     queued: usize,
@@ -168,7 +166,7 @@ pub struct Connection<T> {
     error: Option<ConnectionError>,
 }
 
-impl<T: Copy> Connection<T> {
+impl<T: Copy + PartialEq> Connection<T> {
     /// A connection on which nothing was sent or received.
     pub fn new(settings: Settings) -> Self {
         let is_server = settings.role == Role::Server;
@@ -183,7 +181,6 @@ impl<T: Copy> Connection<T> {
             last_id: 0,
             receive_window: i64::from(RECEIVE_BUDGET),
             taken: 0,
-            unacknowledged: 1,
             encoder: Encoder::default(),
             outbox: Vec::new(),
             control: 0,
@@ -255,9 +252,12 @@ impl<T: Copy> Connection<T> {
         is_closed && self.streams.len() == 0
     }
 
-    /// Returns true if the peer has announced that it goes away.
-    pub fn peer_goes_away(&self) -> bool {
-        self.peer_last.is_some()
+    /// Returns true if no further stream begins: either end goes away, the connection has failed, or a client has no number left.
+    pub fn begins_no_more(&self) -> bool {
+        self.error.is_some()
+            || self.goodbye != Goodbye::None
+            || self.peer_last.is_some()
+            || i64::from(self.last_id) + 2 > MAX_WINDOW
     }
 
     /// Takes the owners of streams for which something has changed.
@@ -287,6 +287,7 @@ impl<T: Copy> Connection<T> {
     pub fn begin_goodbye(&mut self) {
         if self.goodbye == Goodbye::None {
             self.goodbye = Goodbye::Announced;
+            self.woken.extend(self.waiting.drain(..));
             frame::write_goaway(&mut self.outbox, 0x7FFF_FFFF, ErrorCode::NO_ERROR, "");
             frame::write_ping(&mut self.outbox, GOODBYE_PING, false);
         }

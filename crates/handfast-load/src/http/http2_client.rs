@@ -182,7 +182,7 @@ impl Protocol for Http2Client {
     }
 
     fn is_closed(&self) -> bool {
-        self.has_ended || self.connection.is_over() || self.connection.peer_goes_away()
+        self.has_ended || self.connection.begins_no_more()
     }
 
     fn fault(&self) -> Option<String> {

@@ -10,7 +10,7 @@ use super::super::streams::{Slot, StreamEnd, StreamKey};
 use super::reading::Reading;
 use super::{Connection, ConnectionError, MAX_STREAM_WINDOW, RECEIVE_BUDGET, Role, STREAM_WINDOW};
 
-impl<T: Copy> Connection<T> {
+impl<T: Copy + PartialEq> Connection<T> {
     /// Begins a DATA frame. `padding`: its Pad Length, if it has one.
     pub(super) fn begin_data(
         &mut self,
@@ -33,7 +33,7 @@ impl<T: Copy> Connection<T> {
         let is_last = head.has(flag::END_STREAM);
         let stream = self.stream_of_data(head, content, is_last, now)?;
         let padding = head.length - own - content;
-        // Nobody takes padding, so it is credited at once.
+        // Padding has no owner that could take it, so it is credited at once.
         self.credit(stream, own + padding);
         if stream.is_none() {
             self.credit(None, content);
@@ -181,7 +181,7 @@ impl<T: Copy> Connection<T> {
         if !is_open || slot.taken < STREAM_WINDOW / 8 {
             return;
         }
-        // What it may send, and what was not taken, are together its window.
+        // Its window is the sum of the bytes that it may send and of those that were not taken.
         let granted = slot.receive_window + slot.inbox.len() as i64;
         let increment = i64::from(share).max(granted + i64::from(slot.taken)) - granted;
         let worth_it = slot.taken >= share / 8 || granted < i64::from(share) / 8 * 7;

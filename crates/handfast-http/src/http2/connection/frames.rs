@@ -4,9 +4,9 @@ use super::super::frame::{self, ErrorCode, FrameHead, flag, kind, setting};
 use super::super::guard::Deed;
 use super::super::priority::Priority;
 use super::super::streams::{StreamEnd, StreamKey};
-use super::{Connection, ConnectionError, GOODBYE_PING, Goodbye, MAX_CONTROL, MAX_WINDOW, Role};
+use super::{Connection, ConnectionError, GOODBYE_PING, Goodbye, MAX_WINDOW, Role};
 
-impl<T: Copy> Connection<T> {
+impl<T: Copy + PartialEq> Connection<T> {
     /// Handles a frame whose length is right for its kind.
     pub(super) fn take_frame(
         &mut self,
@@ -31,32 +31,35 @@ impl<T: Copy> Connection<T> {
         self.fail(ErrorCode::PROTOCOL_ERROR, detail)
     }
 
-    /// Bytes of an answer were put into the outbox. A peer that does not read its answers must not cause more of them.
-    ///
-    /// **Errors**: there are too many.
-    fn count_control(&mut self, bytes: usize) -> Result<(), ConnectionError> {
-        self.control += bytes;
-        if self.control > MAX_CONTROL {
-            return Err(self.fail(ErrorCode::ENHANCE_YOUR_CALM, "it does not read the answers to its frames"));
-        }
-        Ok(())
-    }
-
     fn take_settings(&mut self, head: &FrameHead, payload: &[u8], now: u64) -> Result<(), ConnectionError> {
         if head.stream != 0 {
             return Err(self.protocol_error("SETTINGS on a stream"));
         }
         if head.has(flag::ACK) {
-            self.unacknowledged = self.unacknowledged.saturating_sub(1);
             return self.note(Deed::Ignored, now);
         }
         self.has_peer_settings = true;
         self.note(Deed::Settings, now)?;
+        // A frame has room for thousands. The last value of each counts, and open streams are looked at once.
+        let (mut window, mut streams) = (None, None);
         for (id, value) in frame::Settings::new(payload) {
-            self.take_setting(id, value)?;
+            match id {
+                setting::INITIAL_WINDOW_SIZE => window = Some(value),
+                setting::MAX_CONCURRENT_STREAMS => streams = Some(value),
+                _ => self.take_setting(id, value)?,
+            }
+        }
+        if let Some(window) = window {
+            self.take_initial_window(window)?;
+        }
+        if let Some(streams) = streams {
+            self.peer_streams = streams.min(self.settings.streams);
+            // Requests may wait for a place.
+            self.woken.extend(self.waiting.iter());
         }
         frame::write_settings_ack(&mut self.outbox);
-        self.count_control(FrameHead::SIZE)
+        self.control += FrameHead::SIZE;
+        Ok(())
     }
 
     fn take_setting(&mut self, id: u16, value: u32) -> Result<(), ConnectionError> {
@@ -65,12 +68,6 @@ impl<T: Copy> Connection<T> {
             setting::ENABLE_PUSH if value > 1 || (value == 1 && self.settings.role == Role::Client) => {
                 return Err(self.protocol_error("SETTINGS_ENABLE_PUSH has a value that it cannot have"));
             }
-            setting::MAX_CONCURRENT_STREAMS => {
-                self.peer_streams = value.min(self.settings.streams);
-                // Requests may wait for a place.
-                self.wake_all();
-            }
-            setting::INITIAL_WINDOW_SIZE => return self.take_initial_window(value),
             setting::MAX_FRAME_SIZE if !(16_384..=16_777_215).contains(&value) => {
                 return Err(self.protocol_error("SETTINGS_MAX_FRAME_SIZE is out of its bounds"));
             }
@@ -183,7 +180,8 @@ impl<T: Copy> Connection<T> {
         }
         self.note(Deed::Ping, now)?;
         frame::write_ping(&mut self.outbox, opaque, true);
-        self.count_control(FrameHead::SIZE + 8)
+        self.control += FrameHead::SIZE + 8;
+        Ok(())
     }
 
     fn take_goaway(&mut self, head: &FrameHead, payload: &[u8], now: u64) -> Result<(), ConnectionError> {

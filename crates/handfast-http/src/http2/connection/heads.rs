@@ -20,7 +20,7 @@ enum Purpose {
     Nothing,
 }
 
-impl<T: Copy> Connection<T> {
+impl<T: Copy + PartialEq> Connection<T> {
     /// Takes HEADERS or CONTINUATION.
     pub(super) fn take_block(
         &mut self,

@@ -6,7 +6,7 @@
 use super::super::streams::StreamKey;
 use super::{Connection, OUTBOX};
 
-impl<T: Copy> Connection<T> {
+impl<T: Copy + PartialEq> Connection<T> {
     /// Returns true if frames can be sent now.
     pub fn has_output(&self) -> bool {
         !self.outbox.is_empty() || !self.scheduled.is_empty()

@@ -4,9 +4,9 @@ use super::super::frame::{ErrorCode, FrameFault, FrameHead, PREFACE, flag, kind}
 use super::super::guard::Deed;
 use super::super::head::HeadText;
 use super::reading::Reading;
-use super::{Connection, ConnectionError, MAX_FRAME, NewStream};
+use super::{Connection, ConnectionError, MAX_CONTROL, MAX_FRAME, NewStream};
 
-impl<T: Copy> Connection<T> {
+impl<T: Copy + PartialEq> Connection<T> {
     /// Reads the bytes from `at` on, and moves it; returns early with a new request, whose head is in `text`. `now`: milliseconds of any clock
     /// that does not go back.
     ///
@@ -23,6 +23,10 @@ impl<T: Copy> Connection<T> {
         }
         self.read_preface(input, at)?;
         while *at < input.len() {
+            if self.control > MAX_CONTROL {
+                let detail = "it does not read the answers to its frames";
+                return Err(self.fail(ErrorCode::ENHANCE_YOUR_CALM, detail));
+            }
             match self.reading {
                 Reading::Data { .. } => self.read_data(input, at, now)?,
                 Reading::Skip(left) => {

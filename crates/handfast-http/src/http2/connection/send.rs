@@ -2,10 +2,10 @@
 //! the stream's queue.
 
 use super::super::frame::{ErrorCode, FrameHead, flag, kind};
-use super::super::guard::Deed;
+use super::super::guard::{Deed, TINY};
 use super::super::head::{HeadText, encode_request, encode_response, encode_trailers};
 use super::super::streams::{End, StreamEnd, StreamKey, Trailers};
-use super::{Connection, Goodbye, MAX_FRAME, MAX_QUEUED, MAX_WINDOW, MIN_PIECE, OUTBOX, QUEUE_BUDGET, Role};
+use super::{Connection, MAX_FRAME, MAX_QUEUED, MIN_PIECE, OUTBOX, QUEUE_BUDGET, Role};
 use crate::http1::{Field, RequestHead, ResponseHead};
 
 /// Frames of a response that may come for a stream that a client has reset: a head, and its content in the smallest window.
@@ -24,7 +24,7 @@ pub struct ResponseParts<'a> {
     pub is_last: bool,
 }
 
-impl<T: Copy> Connection<T> {
+impl<T: Copy + PartialEq> Connection<T> {
     /// Names the owner of a stream, which is woken from now on.
     pub fn set_owner(&mut self, key: StreamKey, owner: T) {
         if let Some(slot) = self.streams.get_mut(key) {
@@ -34,19 +34,26 @@ impl<T: Copy> Connection<T> {
 
     /// Returns true if a client can begin a stream now.
     pub fn can_open(&self) -> bool {
-        let is_open = self.error.is_none() && self.peer_last.is_none() && self.goodbye == Goodbye::None;
-        is_open
-            && self.streams.len() < self.peer_streams as usize
-            && i64::from(self.last_id) + 2 <= MAX_WINDOW
+        !self.begins_no_more() && self.streams.len() < self.peer_streams as usize
     }
 
     /// Returns true if a client can begin a stream now; if not, this owner is woken when that may have changed.
     pub fn can_open_for(&mut self, owner: T) -> bool {
         let can_open = self.can_open();
-        if !can_open {
+        if can_open {
+            self.waiting.retain(|waiting| *waiting != owner);
+        } else if !self.waiting.contains(&owner) {
             self.waiting.push_back(owner);
         }
         can_open
+    }
+
+    /// An owner waits for a place no more; if one was meant for it, the next owner is woken.
+    pub fn stop_waiting(&mut self, owner: T) {
+        self.waiting.retain(|waiting| *waiting != owner);
+        if self.can_open() {
+            self.woken.extend(self.waiting.front());
+        }
     }
 
     /// Begins a stream with a request; `None`: it cannot, see [`can_open`](Self::can_open).
@@ -152,8 +159,10 @@ impl<T: Copy> Connection<T> {
         let flags = if is_last { flag::END_STREAM } else { 0 };
         FrameHead { length, kind: kind::DATA, flags, stream: key.id }.write(&mut self.outbox);
         self.outbox.extend_from_slice(content);
-        // Its reader answers each with updates of two windows, and may measure round trips by it.
-        self.guard.permit(Deed::WindowUpdate, 4);
+        // Its reader updates two windows for it, unless these open byte by byte, and may measure round trips by it.
+        if content.len() >= TINY {
+            self.guard.permit(Deed::WindowUpdate, 4);
+        }
         self.guard.permit(Deed::Ping, 1);
     }
 
@@ -285,7 +294,7 @@ impl<T: Copy> Connection<T> {
         let count = content.as_slice().len();
         self.give_back(key, content, count);
         self.streams.remove(key);
-        self.woken.extend(self.waiting.pop_front());
+        self.woken.extend(self.waiting.front());
     }
 
     /// Forgets what waits to be sent on a stream.

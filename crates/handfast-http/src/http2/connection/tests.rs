@@ -281,3 +281,34 @@ fn an_idle_connection_gives_its_memory_back() {
         + server.scheduled.capacity() * size_of::<StreamKey>();
     assert!(kept + size_of::<Connection<u32>>() <= 6_144, "{kept} bytes beside itself");
 }
+
+/// Requests that wait for a place are kept once each, and one that leaves passes its turn on.
+#[test]
+fn a_place_goes_to_a_request_that_still_waits() {
+    let mut pair = Pair::new();
+    let keys: Vec<_> = (0..FIRST_STREAMS).map(|_| pair.request("/", true)).collect();
+    for owner in [7, 8, 7, 8, 7] {
+        assert!(!pair.client.can_open_for(owner));
+    }
+    assert_eq!(pair.client.waiting.len(), 2);
+    pair.client.release(keys[0], ErrorCode::CANCEL);
+    assert_eq!(pair.client.take_woken().collect::<Vec<_>>(), [7]);
+    pair.client.stop_waiting(7);
+    assert_eq!(pair.client.take_woken().collect::<Vec<_>>(), [8], "7 has left without using its place");
+    assert!(pair.client.can_open_for(8));
+    assert!(pair.client.waiting.is_empty());
+}
+
+/// Requests that wait for a place on a connection that begins no more are not left waiting.
+#[test]
+fn a_goodbye_wakes_those_that_wait() {
+    let mut pair = Pair::new();
+    for _ in 0..FIRST_STREAMS {
+        pair.request("/", true);
+    }
+    assert!(!pair.client.can_open_for(7));
+    assert!(!pair.client.begins_no_more());
+    pair.client.begin_goodbye();
+    assert!(pair.client.begins_no_more());
+    assert!(pair.client.take_woken().any(|owner| owner == 7));
+}

@@ -10,7 +10,6 @@ use handfast_http::http2::connection::{STREAM_WINDOW, Settings};
 use handfast_http::http2::{Connection, HeadText, Role, StreamEnd};
 use handfast_leg::runtime::Runtime;
 use handfast_leg::{Leg, READ, Socket};
-use handfast_net::clock::Moment;
 use handfast_net::engine::TaskHandle;
 use handfast_observe::cause::Cause;
 use handfast_observe::reason::{CloseReason, Side, Step};
@@ -24,8 +23,6 @@ use crate::requests::head::fault::{Fault, MAX_INTERIM_RESPONSES};
 use crate::requests::head::h2_link::Http2Link;
 use crate::requests::head::h2_stream::Stream;
 
-/// Reads of a connection before the other tasks of its thread.
-const MAX_READS: u32 = 4;
 /// Most requests at once on a connection, whatever its backend permits.
 const MAX_STREAMS: u32 = 1_000;
 /// Most bytes of a response's head.
@@ -57,7 +54,7 @@ impl Shared {
     }
 
     pub(crate) fn is_over(&self) -> bool {
-        self.is_over.get() || self.link.inspect(Connection::peer_goes_away)
+        self.is_over.get() || self.link.inspect(Connection::begins_no_more)
     }
 }
 
@@ -107,7 +104,7 @@ impl BackendTask {
         leg.socket().adopt();
         let link = &self.shared.link;
         link.adopt::<R>();
-        let began = link.take(&first, &mut HeadText::default(), millis(R::now()), |_, _| {});
+        let began = link.take(&first, &mut HeadText::default(), R::now(), |_, _| {});
         let ended = match began {
             Ok(()) => self.drive::<R>(&mut leg, idle).await,
             Err(reason) => Err(reason),
@@ -146,23 +143,11 @@ impl BackendTask {
         }
     }
 
-    /// Reads what has come, and sends what there is; returns true if more may have come.
+    /// See [`Http2Link::move_frames`].
     fn move_frames<R: Runtime>(&self, leg: &mut Leg<R::Socket>) -> Result<bool, CloseReason> {
-        let now = millis(R::turn());
         let mut lent = self.connection.lend();
-        let mut io = lent.io();
-        let mut reads = 0;
-        while reads < MAX_READS && self.shared.link.read(leg, &mut io, now, |_, _| {})? {
-            reads += 1;
-        }
-        let sent = self.shared.link.send(leg, &mut io);
-        sent.map_err(|broken| CloseReason::broken(Step::Relay, &broken))?;
-        Ok(reads == MAX_READS)
+        self.shared.link.move_frames(leg, &mut lent.io(), R::turn(), |_, _| {})
     }
-}
-
-fn millis(moment: Moment) -> u64 {
-    moment.nanos() / 1_000_000
 }
 
 /// One request on a shared connection.
@@ -312,6 +297,9 @@ impl Http2Backend {
 
 impl Drop for Http2Backend {
     fn drop(&mut self) {
+        if self.stream.is_none() {
+            self.shared.link.with(|connection| connection.stop_waiting(self.task));
+        }
         self.shared.open.set(self.shared.open.get() - 1);
         self.shared.link.wake_task();
     }

@@ -11,12 +11,21 @@ use handfast_http::http2::connection::Settings;
 use handfast_http::http2::{Connection, HeadText, NewStream, StreamEnd};
 use handfast_leg::runtime::Runtime;
 use handfast_leg::{Broken, Leg, READ, Socket};
+use handfast_net::clock::Moment;
 use handfast_net::engine::TaskHandle;
 use handfast_observe::cause::Cause;
 use handfast_observe::reason::{CloseReason, Side, Step};
 
 use crate::requests::head::content::Io;
 use crate::requests::head::fault::Fault;
+
+/// Reads of a connection before the other tasks of its thread.
+const MAX_READS: u32 = 4;
+
+/// The clock of the bounds for abuse.
+pub(crate) fn millis(moment: Moment) -> u64 {
+    moment.nanos() / 1_000_000
+}
 
 /// The connection, as long as its task or a stream has it.
 pub(crate) struct Http2Link {
@@ -106,14 +115,31 @@ impl Http2Link {
         })
     }
 
-    /// Reads once, and handles what came; returns true if there may be more. `opened` takes requests that have begun, with their heads.
+    /// Reads what has come, and sends what there is; returns true if more may have come. `opened` takes requests that have begun, with their heads.
     ///
-    /// **Errors**: the connection has ended; streams that are not over have too.
-    pub(crate) fn read<S: Socket>(
+    /// **Errors**: the connection has ended; what is in the outbox was not sent.
+    pub(crate) fn move_frames<S: Socket>(
         &self,
         leg: &mut Leg<S>,
         io: &mut Io<'_>,
-        now: u64,
+        now: Moment,
+        mut opened: impl FnMut(NewStream, &mut HeadText),
+    ) -> Result<bool, CloseReason> {
+        let mut reads = 0;
+        while reads < MAX_READS && self.read(leg, io, now, &mut opened)? {
+            reads += 1;
+        }
+        let sent = self.send(leg, io);
+        sent.map_err(|broken| CloseReason::broken(Step::Relay, &broken))?;
+        Ok(reads == MAX_READS)
+    }
+
+    /// Reads once, and handles what came; returns true if there may be more.
+    fn read<S: Socket>(
+        &self,
+        leg: &mut Leg<S>,
+        io: &mut Io<'_>,
+        now: Moment,
         opened: impl FnMut(NewStream, &mut HeadText),
     ) -> Result<bool, CloseReason> {
         let broken = |broken: Broken| CloseReason::broken(Step::Relay, &broken);
@@ -136,19 +162,19 @@ impl Http2Link {
 
     /// Handles bytes that came.
     ///
-    /// **Errors**: see [`read`](Self::read).
+    /// **Errors**: see [`move_frames`](Self::move_frames).
     pub(crate) fn take(
         &self,
         input: &[u8],
         head: &mut HeadText,
-        now: u64,
+        now: Moment,
         mut opened: impl FnMut(NewStream, &mut HeadText),
     ) -> Result<(), CloseReason> {
         // What answers it is sent by the next call of `send`.
         self.is_notified.set(true);
         let mut at = 0;
         loop {
-            match self.with(|connection| connection.receive(input, &mut at, head, now)) {
+            match self.with(|connection| connection.receive(input, &mut at, head, millis(now))) {
                 Ok(Some(new)) => opened(new, head),
                 Ok(None) => return Ok(()),
                 Err(error) => {

@@ -25,13 +25,11 @@ use crate::requests::decide::connection::{GOODBYE, HttpConnection};
 use crate::requests::decide::request::{Refused, Request, note_refused};
 use crate::requests::head::content::{Discard, Sink, Source};
 use crate::requests::head::fault::{Fault, at_rest};
-use crate::requests::head::h2_link::Http2Link;
+use crate::requests::head::h2_link::{Http2Link, millis};
 use crate::requests::head::websocket;
 use crate::requests::relay::Outcome;
 use crate::requests::serve::serve_request;
 
-/// Reads of a connection before the other tasks of its thread.
-const MAX_READS: u32 = 4;
 /// After this time the client is asked to make a new connection. The number of requests has no bound: load testers take the end of a
 /// connection for a failure, and a request leaves nothing behind.
 const AGE: Duration = Duration::from_secs(3600);
@@ -131,28 +129,18 @@ impl Session<'_> {
         R::Socket: 'static,
     {
         let mut head = std::mem::take(&mut self.connection.thread.buffers.borrow_mut().head);
-        let taken = self.link.take(first, &mut head, millis(now), |new, head| self.accept::<R>(new, head));
+        let taken = self.link.take(first, &mut head, now, |new, head| self.accept::<R>(new, head));
         self.connection.thread.buffers.borrow_mut().head = head;
         taken
     }
 
-    /// Reads what has come, and sends what there is; returns true if more may have come.
+    /// See [`Http2Link::move_frames`].
     fn move_frames<R: Runtime>(&self, leg: &mut Leg<R::Socket>) -> Result<bool, CloseReason>
     where
         R::Socket: 'static,
     {
-        let now = millis(R::turn());
         let mut lent = self.connection.lend();
-        let mut io = lent.io();
-        let mut reads = 0;
-        while reads < MAX_READS
-            && self.link.read(leg, &mut io, now, |new, head| self.accept::<R>(new, head))?
-        {
-            reads += 1;
-        }
-        let sent = self.link.send(leg, &mut io);
-        sent.map_err(|broken| CloseReason::broken(Step::Relay, &broken))?;
-        Ok(reads == MAX_READS)
+        self.link.move_frames(leg, &mut lent.io(), R::turn(), |new, head| self.accept::<R>(new, head))
     }
 
     /// Decides what a connection waits for, and until when; `None`: nothing, because something is to be sent.
@@ -244,10 +232,6 @@ impl Session<'_> {
         // Where it is one too many, the next read returns the reason.
         self.link.with(|h2| h2.refuse_malformed(new.key, detail, millis(R::turn())));
     }
-}
-
-fn millis(moment: Moment) -> u64 {
-    moment.nanos() / 1_000_000
 }
 
 /// Detail of the log where NTLM and Negotiate go on over HTTP/1.1: a client that receives this error tries that (RFC 9113 §7).

@@ -221,3 +221,61 @@ fn responses_to_requests_that_were_given_up_are_no_abuse() {
         assert!(answers.iter().all(|(head, _)| head.kind == kind::WINDOW_UPDATE), "{answers:?}");
     }
 }
+
+/// A client that does not read, and whose frames are each refused, costs a bounded amount too.
+#[test]
+fn refusals_that_are_not_read_are_bounded() {
+    let (mut server, mut text) = begun();
+    let new = server.receive(&get(1, true), &mut 0, &mut text, 0).expect("it is right").expect("it begins");
+    server.release(new.key, ErrorCode::NO_ERROR);
+    let mut now = 0;
+    let error = loop {
+        now += 1_000;
+        let bytes = frame(kind::DATA, 0, 1, b"late").repeat(100);
+        if let Err(error) = server.receive(&bytes, &mut 0, &mut text, now) {
+            break error;
+        }
+        // The next reset would be of a stream that was reset before.
+        server.recent_resets = [0; RECENT_RESETS];
+        assert!(server.outbox.len() <= MAX_CONTROL + 4_096, "{} bytes", server.outbox.len());
+    };
+    assert!(error.detail.contains("does not read"), "{error:?}");
+}
+
+/// A frame of settings can change the same one thousands of times; open streams are looked at once for all of them.
+#[test]
+fn settings_of_one_frame_take_effect_once() {
+    let (mut server, mut text) = begun();
+    for number in 0..50 {
+        let new = server.receive(&get(2 * number + 1, false), &mut 0, &mut text, 0).expect("it is right");
+        server.set_owner(new.expect("it begins").key, number);
+    }
+    let mut settings: Vec<(u16, u32)> =
+        (0..2_700).map(|number| (setting::INITIAL_WINDOW_SIZE, number % 2 * 1_000)).collect();
+    settings.push((setting::INITIAL_WINDOW_SIZE, 70_000));
+    let bytes = written(|out| write_settings(out, &settings));
+    assert_eq!(server.receive(&bytes, &mut 0, &mut text, 0), Ok(None));
+    assert_eq!(server.take_woken().count(), 50);
+    assert!(server.streams.iter_mut().all(|slot| slot.send_window == 70_000));
+}
+
+/// A window that opens byte by byte pays for no further updates.
+#[test]
+fn windows_of_single_bytes_are_bounded() {
+    let (mut server, mut text) = begun();
+    let small = written(|out| write_settings(out, &[(setting::INITIAL_WINDOW_SIZE, 0)]));
+    assert_eq!(server.receive(&small, &mut 0, &mut text, 0), Ok(None));
+    let new = server.receive(&get(1, true), &mut 0, &mut text, 0).expect("it is right").expect("it begins");
+    server.send(new.key, &[0; 60_000], None).expect("it is open");
+    let update = written(|out| write_window_update(out, 1, 1));
+    let mut steps = 0;
+    let error = loop {
+        steps += 1;
+        assert!(steps <= 4_001, "it goes on");
+        if let Err(error) = server.receive(&update, &mut 0, &mut text, 0) {
+            break error;
+        }
+        assert!(server.take_output().len() < 100);
+    };
+    assert!(error.detail.contains("WINDOW_UPDATE"), "{error:?}");
+}

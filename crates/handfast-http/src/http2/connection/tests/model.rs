@@ -104,7 +104,7 @@ fn check_bounds(connection: &mut Connection<u32>) {
     assert!(inbox <= RECEIVE_BUDGET as usize, "{inbox} bytes wait to be taken");
     assert_eq!(queued, connection.queued, "the sum is counted");
     assert!(queued <= QUEUE_BUDGET + MAX_QUEUED + 100 * MIN_PIECE, "{queued} bytes wait to be sent");
-    // What may come, what was taken and not credited, and what was not taken are together the window.
+    // The window is the sum of what may come, what was taken and not credited, and what was not taken.
     let credit = connection.receive_window + i64::from(connection.taken) + inbox as i64;
     assert!(credit <= i64::from(RECEIVE_BUDGET), "credit from nothing: {credit}");
 }
