@@ -47,7 +47,10 @@ pub use owned::OwnedRequest;
 pub use request::{Method, RequestHead, Target, parse_request};
 pub use response::{ResponseHead, parse_response};
 pub use scan::is_token;
-pub use write::{HeadEnd, end_head, push_field, write_fields, write_request_line, write_status_line};
+pub use write::{
+    HeadEnd, HeadOutput, WrittenHead, end_head, push_field, write_fields, write_request_line,
+    write_status_line,
+};
 
 pub(crate) use field::{is_never_trailer, trim};
 pub(crate) use framing::{Facts, number};

@@ -4,12 +4,13 @@
 
 use super::Version;
 use super::error::HeadError;
-use super::field::Field;
+use super::field::{Field, Kind};
 use super::framing::Framing;
 use super::head::HeadProgress;
 use super::host::Host;
 use super::limits::HeadLimits;
 use super::request::{Method, RequestHead, Target, parse_request};
+use super::write::WrittenHead;
 
 /// Positions in the text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -79,6 +80,34 @@ impl OwnedRequest {
             accepts_trailers: head.accepts_trailers,
             upgrade: head.upgrade.map(span),
             text,
+        }
+    }
+
+    /// Makes a head of what was written for `original`: request line, fields, and the [end for a backend](super::HeadEnd::for_backend).
+    pub fn written(head: WrittenHead, original: &RequestHead<'_>) -> Self {
+        let WrittenHead { mut text, fields } = head;
+        let length = text.len();
+        let of_length =
+            |start: usize, length: usize| Span { start: start as u32, end: (start + length) as u32 };
+        let method = of_length(0, original.method.as_bytes().len());
+        let rest = text.get(method.end as usize + 1..).unwrap_or_default();
+        let target = rest.iter().position(|byte| *byte == b' ').unwrap_or_default();
+        let is_server = rest.starts_with(b"* ");
+        let host = fields.iter().find(|field| field.kind() == Kind::Host);
+        Self {
+            length,
+            method,
+            target: (!is_server).then(|| of_length(method.end as usize + 1, target)),
+            version: if host.is_some() { Version::Http11 } else { Version::Http10 },
+            host: host
+                .map_or_else(Span::default, |host| Span { start: host.value_start, end: host.value_end }),
+            framing: original.framing,
+            keeps_open: host.is_some(),
+            expects_continue: original.expects_continue,
+            accepts_trailers: original.accepts_trailers,
+            upgrade: original.upgrade.map(|protocols| append(&mut text, protocols)),
+            text,
+            fields,
         }
     }
 

@@ -4,7 +4,7 @@
 //! together with its neighbours; all others are written from their parts.
 
 use super::Version;
-use super::field::Field;
+use super::field::{Field, Kind, trim};
 use super::framing::Framing;
 use super::request::{Method, RequestHead};
 use super::response::ResponseHead;
@@ -84,8 +84,53 @@ pub fn write_status_line(out: &mut Vec<u8>, head: &ResponseHead<'_>) {
     out.extend_from_slice(b"\r\n");
 }
 
+/// Destination of fields: the text of a head alone, or [with the index of its fields](WrittenHead).
+pub trait HeadOutput {
+    /// Returns the text, which ends with the last field.
+    fn text(&mut self) -> &mut Vec<u8>;
+
+    /// Takes the index of a field that is written at its position; there it is `name: value`.
+    fn note(&mut self, _: Field) {}
+}
+
+impl HeadOutput for Vec<u8> {
+    fn text(&mut self) -> &mut Vec<u8> {
+        self
+    }
+}
+
+/// A head that is written, with the index of its fields: it need not be parsed to be read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WrittenHead {
+    /// What was written.
+    pub text: Vec<u8>,
+    pub(crate) fields: Vec<Field>,
+}
+
+impl WrittenHead {
+    /// Returns an empty head with room for so many bytes and fields.
+    pub fn with_capacity(bytes: usize, fields: usize) -> Self {
+        Self { text: Vec::with_capacity(bytes), fields: Vec::with_capacity(fields) }
+    }
+}
+
+impl HeadOutput for WrittenHead {
+    fn text(&mut self) -> &mut Vec<u8> {
+        &mut self.text
+    }
+
+    fn note(&mut self, field: Field) {
+        self.fields.push(field);
+    }
+}
+
 /// Writes the fields that are forwarded by their [kind](super::Kind) and that `drops` does not name; `text` is what they were parsed from.
-pub fn write_fields(out: &mut Vec<u8>, text: &[u8], fields: &[Field], mut drops: impl FnMut(&Field) -> bool) {
+pub fn write_fields(
+    out: &mut impl HeadOutput,
+    text: &[u8],
+    fields: &[Field],
+    mut drops: impl FnMut(&Field) -> bool,
+) {
     // Lines that follow each other and stay as they are.
     let (mut start, mut end) = (0, 0);
     for field in fields {
@@ -94,26 +139,33 @@ pub fn write_fields(out: &mut Vec<u8>, text: &[u8], fields: &[Field], mut drops:
         }
         let is_next = field.is_plain && field.name_start as usize == end;
         if !is_next {
-            out.extend_from_slice(&text[start..end]);
+            out.text().extend_from_slice(&text[start..end]);
             start = field.name_start as usize;
             end = start;
         }
+        let at = out.text().len() + (end - start);
+        let (name, value) = (field.name(text), field.value(text));
+        out.note(Field::plain(at, name.len(), value.len(), field.kind));
         if field.is_plain {
             end = field.value_end as usize + 2;
         } else {
-            push_line(out, field.name(text), field.value(text));
+            push_line(out.text(), name, value);
         }
     }
-    out.extend_from_slice(&text[start..end]);
+    out.text().extend_from_slice(&text[start..end]);
 }
 
-/// Writes a field of the proxy's own; `false`, and nothing written, where the name is not a token or the value has a control byte.
+/// Writes a field of the proxy's own, without blanks around its value (RFC 9113 §8.2.1 forbids them); `false`, and nothing written, where the
+/// name is not a token or the value has a control byte.
 #[must_use]
-pub fn push_field(out: &mut Vec<u8>, name: &str, value: &[u8]) -> bool {
+pub fn push_field(out: &mut impl HeadOutput, name: &str, value: &[u8]) -> bool {
     let is_name = !name.is_empty() && name.bytes().all(|byte| class(byte) & TOKEN != 0);
     let is_valid = is_name && !value.iter().any(u8::is_ascii_control);
     if is_valid {
-        push_line(out, name.as_bytes(), value);
+        let value = trim(value);
+        let at = out.text().len();
+        out.note(Field::plain(at, name.len(), value.len(), Kind::of(name.as_bytes())));
+        push_line(out.text(), name.as_bytes(), value);
     }
     is_valid
 }

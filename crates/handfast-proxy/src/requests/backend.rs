@@ -5,7 +5,9 @@ pub(crate) mod h2_backend;
 
 use std::fmt::Debug;
 
-use handfast_http::http1::{Field, Framing, HeadLimits, HeadProgress, ResponseHead, parse_response};
+use handfast_http::http1::{
+    Field, Framing, HeadLimits, HeadProgress, OwnedRequest, ResponseHead, parse_response,
+};
 use handfast_http::http2::{HeadFault, HeadText};
 use handfast_leg::Socket;
 use handfast_leg::runtime::Runtime;
@@ -78,11 +80,11 @@ impl<S: Socket + Debug + 'static> Backend<S> {
         either!(self, backend => backend.is_reused())
     }
 
-    /// Puts the head of the request, unless it is sent already; `given` bytes of the text are.
-    pub(crate) fn put_head(&mut self, head: &[u8], given: usize, io: &mut Io<'_>) {
+    /// Puts the head of the request, unless it is sent already; `given` bytes of its text are.
+    pub(crate) fn put_head(&mut self, head: &OwnedRequest, given: usize, io: &mut Io<'_>) {
         match self {
-            Self::Http1(_) => io.buffers.out.extend_from_slice(&head[given..]),
-            Self::Http2(backend) => backend.put_head(head, io),
+            Self::Http1(_) => io.buffers.out.extend_from_slice(&head.text()[given..]),
+            Self::Http2(backend) => backend.put_head(&head.head()),
         }
     }
 

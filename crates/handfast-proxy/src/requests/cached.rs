@@ -53,11 +53,7 @@ where
     let Some(cache) = plan.cache.get().filter(|_| !is_bound) else {
         return forward::<R>(connection, client, request, chosen).await;
     };
-    // The proxy wrote it; if it is not read, the cache is left out.
-    let Ok(Some(original)) = OwnedRequest::of_written(&request.head) else {
-        return forward::<R>(connection, client, request, chosen).await;
-    };
-    let original = Arc::new(original);
+    let original = Arc::new(request.head.clone());
     Cached { connection, chosen, cache, plan, original }.serve::<R>(client, request).await
 }
 
@@ -263,7 +259,7 @@ impl Cached<'_> {
             FetchOutcome::Nothing | FetchOutcome::Passed => return ended,
             FetchOutcome::TooLargeForAPart => {
                 drop((filler, ended));
-                request.head = self.original.text().to_vec();
+                request.head.clone_from(&self.original);
                 return self.pass::<R>(client, request, Forwarded::Partial, None).await;
             }
             FetchOutcome::Stored(hit) => {
@@ -281,7 +277,7 @@ impl Cached<'_> {
             Some(ended) => ended,
             // The disk has failed in this moment.
             None => {
-                request.head = self.original.text().to_vec();
+                request.head.clone_from(&self.original);
                 self.pass::<R>(client, request, why, Some("disk")).await
             }
         }
@@ -303,8 +299,7 @@ impl Cached<'_> {
         R::Socket: 'static,
     {
         let connection = self.connection.for_own_requests();
-        let head = std::mem::take(&mut request.head);
-        let mut own = request.own_with_head(head, &connection);
+        let mut own = request.own_with_head(request.head.clone(), &connection);
         own.slot = request.slot.take();
         own.record.status = request.record.status;
         R::spawn(async move {

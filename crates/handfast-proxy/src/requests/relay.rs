@@ -165,7 +165,7 @@ impl<'a, S: Socket + std::fmt::Debug + 'static> Exchange<'a, S> {
         now: Moment,
     ) -> Self {
         backend.adopt::<R>();
-        let given = request.head.len();
+        let given = request.head.text().len();
         let upstream = Upstream { backend, identity, given, is_tied, found: connected };
         let begun = Self::new(connection, request, upstream, true);
         Self {
@@ -270,7 +270,7 @@ impl<'a, S: Socket + std::fmt::Debug + 'static> Exchange<'a, S> {
         if self.is_refused || !self.backend.accepts(io)? {
             return Ok(false);
         }
-        let given = std::mem::replace(&mut self.given, self.request.head.len());
+        let given = std::mem::replace(&mut self.given, self.request.head.text().len());
         self.backend.put_head(&self.request.head, given, io);
         if std::mem::take(&mut self.must_end) {
             self.backend.put_end(&[], &[], &mut io.output())?;

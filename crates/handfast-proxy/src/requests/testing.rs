@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use handfast_config::model::AccessLog;
-use handfast_http::http1::{Field, HeadLimits, HeadProgress, RequestHead, parse_request};
+use handfast_http::http1::{Field, HeadLimits, HeadProgress, OwnedRequest, RequestHead, parse_request};
 use handfast_net::clock::Moment;
 use handfast_observe::access_log::{self, AccessLogHandle};
 use handfast_observe::metrics::{Registry, RequestSnapshot};
@@ -139,7 +139,9 @@ impl Fixture {
     /// Returns the head that a backend receives for it, without the empty line at the end.
     pub(crate) fn forwarded(&self, text: &str) -> String {
         let request = self.request(text);
-        let text = String::from_utf8(request.head.clone()).expect("the tests send text");
+        let parsed = OwnedRequest::of_written(request.head.text()).expect("a head").expect("a whole head");
+        assert_eq!(described(&request.head), described(&parsed), "{}", request.head.text().escape_ascii());
+        let text = String::from_utf8(request.head.text().to_vec()).expect("the tests send text");
         text.strip_suffix("\r\n\r\n").expect("a whole head").to_owned()
     }
 
@@ -155,6 +157,23 @@ impl Fixture {
         let text = std::fs::read_to_string(self.folder.path("access.log")).expect("it was written");
         text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
     }
+}
+
+/// What a backend of HTTP/2 is asked for, for comparison.
+fn described(head: &OwnedRequest) -> String {
+    let head = head.head();
+    let fields = head.fields.iter().filter(|field| field.kind().is_forwarded());
+    let fields: Vec<_> = fields
+        .map(|field| (field.name(head.text).escape_ascii(), field.value(head.text).escape_ascii()))
+        .collect();
+    format!(
+        "{:?} {:?} {:?} {:?} {:?} {fields:?}",
+        head.method,
+        head.target.path(),
+        head.host,
+        head.framing,
+        head.upgrade
+    )
 }
 
 /// Calls `action` with a head that the strict parser has accepted.

@@ -133,9 +133,10 @@ fn a_name_that_never_resolves_is_seen() {
             "the backend's name could not be resolved (connect / operator / name-not-resolved)",
         ],
     );
-    let is_warning =
-        |line: &String| message(line).starts_with("warning: resolve missing.invalid (service web): ");
-    assert!(proxy.talk.so_far().iter().any(is_warning), "{:?}", proxy.talk.so_far());
+    let is_warning = |line: &str| {
+        message(line).starts_with("warning: resolve missing.invalid (service web): ").then_some(())
+    };
+    proxy.talk.find(0, "a warning for the name", is_warning);
     let ready = |proxy: &Proxy| http::get(proxy.admin(), "/ready", "*/*");
     let answer = ready(&proxy);
     assert_eq!(answer.status, 503, "it can serve nothing, so it must not replace a process that can");

@@ -5,7 +5,7 @@ use std::fmt;
 use std::rc::Rc;
 use std::time::Duration;
 
-use handfast_http::http1::{Field, Framing, HeadLimits, HeadProgress, parse_request};
+use handfast_http::http1::{Field, Framing, HeadLimits, RequestHead};
 use handfast_http::http2::connection::{STREAM_WINDOW, Settings};
 use handfast_http::http2::{Connection, HeadText, Role, StreamEnd};
 use handfast_leg::runtime::Runtime;
@@ -206,17 +206,12 @@ impl Http2Backend {
     }
 
     /// Sends the head, once.
-    pub(crate) fn put_head(&mut self, text: &[u8], io: &mut Io<'_>) {
+    pub(crate) fn put_head(&mut self, head: &RequestHead<'_>) {
         if self.stream.is_some() {
             return;
         }
-        let limits = HeadLimits::UNLIMITED;
-        let fields = &mut io.buffers.fields;
-        let Ok(Some(head)) = parse_request(text, &mut HeadProgress::default(), fields, &limits) else {
-            return;
-        };
         let (scheme, link) = (self.scheme, &self.shared.link);
-        let key = link.with(|connection| connection.open(self.task, &head, scheme, self.is_empty));
+        let key = link.with(|connection| connection.open(self.task, head, scheme, self.is_empty));
         self.stream = key.map(|key| Stream::new(link, key));
     }
 

@@ -4,8 +4,8 @@ use std::time::SystemTime;
 
 use handfast_cache::{is_condition, unix_ms};
 use handfast_http::http1::{
-    Field, HeadEnd, HeadLimits, HeadProgress, OwnedRequest, ResponseHead, end_head, parse_response,
-    push_field, write_fields, write_request_line,
+    Field, HeadEnd, HeadLimits, HeadProgress, OwnedRequest, ResponseHead, WrittenHead, end_head,
+    parse_response, push_field, write_fields, write_request_line,
 };
 
 /// Fields of a head for which there is room at once.
@@ -26,15 +26,16 @@ pub(super) fn with_response<T>(text: &[u8], read: impl FnOnce(&ResponseHead<'_>)
 }
 
 /// Returns a request for all of a response, under these conditions instead of those of the client.
-pub(super) fn conditional(original: &OwnedRequest, conditions: &[(&'static str, Vec<u8>)]) -> Vec<u8> {
+pub(super) fn conditional(original: &OwnedRequest, conditions: &[(&'static str, Vec<u8>)]) -> OwnedRequest {
     let head = &original.head();
-    let mut out = Vec::with_capacity(original.text().len() + 128);
-    write_request_line(&mut out, head);
+    let mut out =
+        WrittenHead::with_capacity(original.text().len() + 128, head.fields.len() + conditions.len());
+    write_request_line(&mut out.text, head);
     write_fields(&mut out, head.text, head.fields, |field: &Field| is_condition(field.name(head.text)));
     for (name, value) in conditions {
         // A value that was parsed is one.
         let _ = push_field(&mut out, name, value);
     }
-    end_head(&mut out, &HeadEnd::for_backend(head));
-    out
+    end_head(&mut out.text, &HeadEnd::for_backend(head));
+    OwnedRequest::written(out, head)
 }

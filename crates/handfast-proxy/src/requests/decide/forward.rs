@@ -8,7 +8,8 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 
 use data_encoding::HEXLOWER;
 use handfast_http::http1::{
-    Field, HeadEnd, Host, Kind, RequestHead, Target, end_head, push_field, write_fields, write_request_line,
+    Field, HeadEnd, Host, Kind, OwnedRequest, RequestHead, Target, WrittenHead, end_head, push_field,
+    write_fields, write_request_line,
 };
 
 use crate::requests::decide::connection::HttpConnection;
@@ -17,7 +18,9 @@ use handfast_config::model::RequestRules;
 use handfast_config::{PathRule, new_target};
 
 /// Bytes that the fields of the proxy need beside those of the client.
-pub(super) const OWN_FIELDS_BYTES: usize = 256;
+const OWN_FIELDS_BYTES: usize = 256;
+/// Fields of the proxy for which there is room at once.
+const OWN_FIELDS: usize = 6;
 /// Room for an identifier, and for the method, host and path of most requests behind it.
 const ID_ROOM: usize = 128;
 /// Most bytes of a request id that a trusted proxy sent.
@@ -25,11 +28,10 @@ const ID_LIMIT: usize = 128;
 
 /// Writes the head for the backend.
 pub(crate) fn write_head(
-    out: &mut Vec<u8>,
     facts: &RequestFacts<'_>,
     rules: Option<&RequestRules>,
     prefix: Option<&PathRule>,
-) {
+) -> OwnedRequest {
     let RequestFacts { head, connection, id, path, sender, .. } = *facts;
     let http = &connection.http.model;
     let own_id = http.request_id.as_deref();
@@ -37,12 +39,15 @@ pub(crate) fn write_head(
     // A request with a value that is no host is refused, and its head goes nowhere.
     let new_host = host.as_deref().map(|host| Host::parse(host).unwrap_or(Host::NONE));
     let head_host = new_host.unwrap_or(head.host);
+    let mut written =
+        WrittenHead::with_capacity(head.length + OWN_FIELDS_BYTES, head.fields.len() + OWN_FIELDS);
+    let out = &mut written;
     match new_target(path, prefix, rules) {
         Some((target, _)) => {
             let target = Target::Origin(&target);
-            write_request_line(out, &RequestHead { target, host: head_host, ..*head });
+            write_request_line(&mut out.text, &RequestHead { target, host: head_host, ..*head });
         }
-        None => write_request_line(out, &RequestHead { host: head_host, ..*head }),
+        None => write_request_line(&mut out.text, &RequestHead { host: head_host, ..*head }),
     }
     let of_route = rules.map_or(&[][..], |rules| &rules.request);
     let drops = |field: &Field| {
@@ -73,14 +78,15 @@ pub(crate) fn write_head(
         sender.write(out);
     }
     write_request_fields(out, of_route, facts);
-    end_head(out, &HeadEnd::for_backend(head));
+    end_head(&mut out.text, &HeadEnd::for_backend(head));
+    OwnedRequest::written(written, head)
 }
 
 /// The names of fields that are continued, in the order of [`x_forwarded`].
 const CONTINUED: [&str; 3] = ["X-Forwarded-For", "X-Forwarded-Proto", "X-Forwarded-Host"];
 
 /// Fields of a trusted proxy that are not continued here stay as they are (`X-Forwarded-Port`, `X-Real-IP`).
-fn keep_others(out: &mut Vec<u8>, head: &RequestHead<'_>, connection: &HttpConnection) {
+fn keep_others(out: &mut WrittenHead, head: &RequestHead<'_>, connection: &HttpConnection) {
     let forwarded = &connection.http.model.forwarded;
     let is_continued = |name: &[u8]| {
         let is_x = CONTINUED.iter().any(|known| name.eq_ignore_ascii_case(known.as_bytes()));
@@ -91,7 +97,7 @@ fn keep_others(out: &mut Vec<u8>, head: &RequestHead<'_>, connection: &HttpConne
 }
 
 #[inline]
-pub(crate) fn x_forwarded(out: &mut Vec<u8>, head: &RequestHead<'_>, connection: &HttpConnection) {
+pub(crate) fn x_forwarded(out: &mut WrittenHead, head: &RequestHead<'_>, connection: &HttpConnection) {
     let [for_, proto, host] = CONTINUED;
     let client = connection.client_address.as_deref().unwrap_or_default().as_bytes();
     let mut chain = earlier(head, connection, for_);
@@ -112,7 +118,7 @@ pub(crate) fn x_forwarded(out: &mut Vec<u8>, head: &RequestHead<'_>, connection:
 }
 
 /// RFC 7239 §4.
-fn forwarded(out: &mut Vec<u8>, head: &RequestHead<'_>, connection: &HttpConnection) {
+fn forwarded(out: &mut WrittenHead, head: &RequestHead<'_>, connection: &HttpConnection) {
     let mut chain = earlier(head, connection, "Forwarded");
     let client = connection.client_address.as_deref().map_or(Cow::Borrowed("unknown"), node);
     let mut element = format!("for={client};proto={}", connection.scheme()).into_bytes();
@@ -147,7 +153,7 @@ fn add(chain: &mut Vec<u8>, element: &[u8]) {
 }
 
 /// Values come from a head that was accepted, or are ours.
-pub(crate) fn push(out: &mut Vec<u8>, name: &str, value: &[u8]) {
+pub(crate) fn push(out: &mut WrittenHead, name: &str, value: &[u8]) {
     let is_written = push_field(out, name, value);
     debug_assert!(is_written, "{name}: {}", value.escape_ascii());
 }

@@ -30,8 +30,8 @@ use handfast_config::model::{FixedResponse, Piece, RequestLimits, RouteAction, V
 /// A request whose head was accepted. It is counted from then on, and ends once, whatever happens to its task.
 #[derive(Debug)]
 pub(crate) struct Request {
-    /// Head for the backend, as HTTP/1 text.
-    pub(crate) head: Vec<u8>,
+    /// Head for the backend.
+    pub(crate) head: OwnedRequest,
     pub(crate) action: Action,
     /// The client's version, where it speaks HTTP/1.
     pub(crate) version: Version,
@@ -144,8 +144,7 @@ impl Request {
         let facts = RequestFacts { head, path, connection, id: record.id(), chance, sender: None };
         let open = connection.thread.open.request(OpenRequest::new(&record, Moment::now()));
         let action = action(&routes, &facts);
-        let mut text = Vec::with_capacity(head.length + forward::OWN_FIELDS_BYTES);
-        forward::write_head(&mut text, &facts, route.rules.as_deref(), route.path.as_ref());
+        let forwarded = forward::write_head(&facts, route.rules.as_deref(), route.path.as_ref());
         let response_fields = route.rules.as_ref().and_then(|rules| ResponseFields::new(rules, &facts));
         let affinity = route.sticky.as_ref().and_then(|sticky| sticky.affinity(head));
         let copy = route.mirror.as_ref().filter(|_| head.upgrade.is_none());
@@ -153,7 +152,7 @@ impl Request {
         let cached = Plan::new(&facts, &routes);
         let traits = Traits::of(head);
         let request = Box::new(Self {
-            head: text,
+            head: forwarded,
             action,
             version: head.version,
             framing: head.framing,
@@ -189,7 +188,11 @@ impl Request {
 
     /// A request of the proxy's own with this head and without content, which is neither counted nor logged: its backend and its limits are
     /// those of this route.
-    pub(crate) fn own(head: Vec<u8>, connection: &HttpConnection, route: &Rc<ThreadRequestRoute>) -> Self {
+    pub(crate) fn own(
+        head: OwnedRequest,
+        connection: &HttpConnection,
+        route: &Rc<ThreadRequestRoute>,
+    ) -> Self {
         let record = RequestRecord::new(&connection.facts, HttpVersion::Http11, forward::new_id(), [b""; 3]);
         Self {
             head,
@@ -223,7 +226,7 @@ impl Request {
     }
 
     /// A request of the proxy's own that takes the place of this one at its backends, with this head.
-    pub(crate) fn own_with_head(&self, head: Vec<u8>, connection: &HttpConnection) -> Self {
+    pub(crate) fn own_with_head(&self, head: OwnedRequest, connection: &HttpConnection) -> Self {
         let mut own = Self::own(head, connection, &self.route);
         (own.is_head, own.affinity) = (self.is_head, self.affinity.clone());
         own
@@ -243,8 +246,7 @@ impl Request {
         let facts =
             RequestFacts { head, path, connection, id: self.record.id(), chance: 0, sender: Some(sender) };
         self.action = route_action(route, &facts);
-        self.head.clear();
-        forward::write_head(&mut self.head, &facts, route.rules.as_deref(), route.path.as_ref());
+        self.head = forward::write_head(&facts, route.rules.as_deref(), route.path.as_ref());
         self.response_fields = route.rules.as_ref().and_then(|rules| ResponseFields::new(rules, &facts));
         self.cached = Plan::new(&facts, &Routes::only(route));
         self.record.user.clone_from(&sender.user);

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::rc::Rc;
 
 use handfast_config::model::{FieldChange, FieldRule, Piece, RequestRules, Template, Variable};
-use handfast_http::http1::{Field, Kind, RequestHead, push_field};
+use handfast_http::http1::{Field, Kind, RequestHead, WrittenHead, push_field};
 
 use crate::requests::decide::connection::HttpConnection;
 use crate::requests::head::sender::Identified;
@@ -91,7 +91,7 @@ pub(crate) fn drops(rules: &[FieldRule], name: &[u8]) -> bool {
 }
 
 /// Writes the fields that backends receive by the rules.
-pub(crate) fn write_request_fields(out: &mut Vec<u8>, rules: &[FieldRule], facts: &RequestFacts<'_>) {
+pub(crate) fn write_request_fields(out: &mut WrittenHead, rules: &[FieldRule], facts: &RequestFacts<'_>) {
     for FieldRule { name, change } in rules {
         if let FieldChange::Set(value) | FieldChange::Add(value) = change
             && Kind::of(name.as_bytes()) != Kind::Host

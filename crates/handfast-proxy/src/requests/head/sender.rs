@@ -1,6 +1,6 @@
 //! The sender of a request, where its route identifies it.
 
-use handfast_http::http1::push_field;
+use handfast_http::http1::{WrittenHead, push_field};
 
 /// Facts about the sender of a request.
 #[derive(Debug, Default)]
@@ -12,7 +12,7 @@ pub(crate) struct Identified {
 
 impl Identified {
     /// Writes the fields that backends receive.
-    pub(crate) fn write(&self, out: &mut Vec<u8>) {
+    pub(crate) fn write(&self, out: &mut WrittenHead) {
         for (name, value) in &self.added {
             // A text that is no valid field value is left out.
             let _ = push_field(out, name, value);

@@ -8,7 +8,8 @@ use std::borrow::Cow;
 
 use handfast_config::model::ForwardAuth;
 use handfast_http::http1::{
-    Field, Framing, HeadEnd, Kind, RequestHead, ResponseHead, end_head, write_fields,
+    Field, Framing, HeadEnd, Kind, Method, OwnedRequest, RequestHead, ResponseHead, Target, WrittenHead,
+    end_head, write_fields, write_request_line,
 };
 use handfast_leg::READ;
 use handfast_leg::runtime::Runtime;
@@ -62,9 +63,9 @@ impl Server<'_> {
         connection: &HttpConnection,
         client: &mut impl Client,
     ) -> Result<Vec<(Box<str>, Vec<u8>)>, Box<Refusal>> {
-        let text = self.question(head, connection);
+        let question = self.question(head, connection);
         let connection = connection.towards(self.servers);
-        let mut request = Request::own(text, &connection, &connection.http.fallback);
+        let mut request = Request::own(question, &connection, &connection.http.fallback);
         let mut collector = Collector::new(client);
         own_request::send::<R>(&connection, &mut request, &mut collector).await.map_err(failed)?;
         let Collector { status, fields, content, .. } = collector;
@@ -89,11 +90,19 @@ impl Server<'_> {
     }
 
     /// The head that the server receives.
-    fn question(&self, head: &RequestHead<'_>, connection: &HttpConnection) -> Vec<u8> {
-        let mut out = Vec::with_capacity(head.length + 256);
-        // HTTP/1.1 has no request without a host (RFC 9112 §3.2).
-        let version = if head.host.is_none() { "1.0" } else { "1.1" };
-        out.extend_from_slice(format!("GET {} HTTP/{version}\r\n", self.model.path).as_bytes());
+    fn question(&self, head: &RequestHead<'_>, connection: &HttpConnection) -> OwnedRequest {
+        let target = Target::Origin(self.model.path.as_bytes());
+        let question = RequestHead {
+            method: Method::GET,
+            target,
+            framing: Framing::None,
+            expects_continue: false,
+            accepts_trailers: false,
+            upgrade: None,
+            ..*head
+        };
+        let mut out = WrittenHead::with_capacity(head.length + 256, head.fields.len() + 8);
+        write_request_line(&mut out.text, &question);
         let own_id = connection.http.model.request_id.as_deref();
         let drops = |field: &Field| {
             let name = field.name(head.text);
@@ -110,8 +119,8 @@ impl Server<'_> {
         x_forwarded(&mut out, head, connection);
         push(&mut out, "X-Forwarded-Method", head.method.as_bytes());
         push(&mut out, "X-Forwarded-Uri", head.target.path());
-        end_head(&mut out, &HeadEnd::new(Framing::None));
-        out
+        end_head(&mut out.text, &HeadEnd::for_backend(&question));
+        OwnedRequest::written(out, &question)
     }
 }
 
@@ -286,7 +295,7 @@ mod tests {
         ]);
         let server = Server { model, servers };
         let question = with_head(&text, &HeadLimits::default(), |head| {
-            String::from_utf8(server.question(head, &fixture.connection)).expect("text")
+            String::from_utf8(server.question(head, &fixture.connection).text().to_vec()).expect("text")
         });
         assert_eq!(
             question,

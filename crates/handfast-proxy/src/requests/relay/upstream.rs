@@ -344,7 +344,7 @@ impl Search<'_> {
             own_header: None,
             tls: session.as_ref().map(|session| TlsPlan { session, is_lenient }),
             greeting: None,
-            first: if self.is_http2() { &[] } else { &request.head },
+            first: if self.is_http2() { &[] } else { request.head.text() },
         };
         let mut context = ConnectContext { time, buffers: &thread.scratch, cancellation: client, tls: None };
         let result = connector::connect::<R, _>(&endpoint.address, plan, &mut context).await;

@@ -122,11 +122,14 @@ impl Proxy {
         self.listening(&format!("(service {service})"))
     }
 
+    /// Waits for the line that names it: a reload is answered before the log's own thread has written what it says.
     fn listening(&self, service: &str) -> SocketAddr {
         let parse = |line: &str| message(line).strip_prefix("listening on ")?.split(' ').next()?.parse().ok();
-        let lines = self.talk.so_far();
-        let found = lines.iter().filter(|line| line.contains(service)).find_map(|line| parse(line));
-        found.unwrap_or_else(|| panic!("no address for {service:?} in:\n{}", lines.join("\n")))
+        wait_until_seeing(
+            &format!("an address for {service:?}"),
+            || self.talk.so_far().iter().filter(|line| line.contains(service)).find_map(|line| parse(line)),
+            || self.talk.so_far().join("\n"),
+        )
     }
 
     /// Address of its admin page.

@@ -138,7 +138,7 @@ fn is_of_backends(line: &str) -> bool {
 
 fn sight(fixture: &Fixture, request: &Request, chosen: Chosen) -> Sight {
     let connection = &fixture.connection;
-    let text = String::from_utf8(request.head.clone()).expect("text");
+    let text = String::from_utf8(request.head.text().to_vec()).expect("text");
     let text = text.strip_prefix("HEAD").map_or(text.clone(), |rest| format!("GET{rest}"));
     let lines: Vec<&str> = text.lines().filter(|line| !is_of_backends(line)).collect();
     Sight {
@@ -183,7 +183,7 @@ fn play(fixture: &mut Fixture, has_place: bool, draw: &mut Draw) -> usize {
         assert_eq!(sight(fixture, &again, chosen), one.sight, "a request of the proxy's own");
         let Some(plan) = &one.request.cached else { continue };
         let is_past = |head: &RequestHead<'_>| bypass(head, &plan.policy).is_some();
-        let text = String::from_utf8(one.request.head.clone()).expect("text");
+        let text = String::from_utf8(one.request.head.text().to_vec()).expect("text");
         let is_past = with_head(&text, &HeadLimits::default(), is_past);
         let known = stored.entry(plan.key.clone()).or_default();
         for other in known.iter() {

@@ -170,7 +170,7 @@ fn only_a_trusted_proxy_chooses_the_request_id_and_within_bounds() {
 fn the_record_has_the_id_that_the_backend_receives() {
     let fixture = Fixture::new("");
     let request = fixture.request(&head(&[GET, "Host: a"]));
-    let text = String::from_utf8_lossy(&request.head);
+    let text = String::from_utf8_lossy(request.head.text());
     assert!(text.contains(&format!("x-request-id: {}\r\n", request.record.id())), "{text}");
 }
 
@@ -185,5 +185,5 @@ fn the_room_for_our_fields_is_enough_for_usual_ones() {
     let fixture = Fixture::new("http = { forwarded = \"both\" }");
     let text = head(&[GET, "Host: www.shop.example"]);
     let length = with_head(&text, &HeadLimits::default(), |head| head.length);
-    assert!(fixture.request(&text).head.len() <= length + OWN_FIELDS_BYTES);
+    assert!(fixture.request(&text).head.text().len() <= length + OWN_FIELDS_BYTES);
 }

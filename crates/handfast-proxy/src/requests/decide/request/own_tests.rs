@@ -48,6 +48,11 @@ fn request(fixture: &Fixture, path: &str) -> Box<Request> {
     fixture.request(&head(&[&format!("GET {path} HTTP/1.1"), "Host: a.example", "Cookie: at=x"]))
 }
 
+/// A head for requests of the proxy's own.
+fn root() -> OwnedRequest {
+    OwnedRequest::of_written(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").expect("a head").expect("whole")
+}
+
 #[test]
 fn a_route_has_what_it_sets() {
     let fixture = Fixture::new(SERVICE);
@@ -126,13 +131,13 @@ fn a_request_of_the_proxys_own_has_everything_of_its_route() {
         fixture.connection.chosen = Chosen { route: 0, failed };
         let mut request = request(&fixture, path);
         if let Action::Authenticate(_) = request.action {
-            let text = String::from_utf8(request.head.clone()).expect("text");
+            let text = String::from_utf8(request.head.text().to_vec()).expect("text");
             crate::requests::testing::with_head(&text, &fixture.connection.http.model.head.clone(), |head| {
                 request.admit(head, &fixture.connection, &Identified::default());
             });
         }
         let connection = fixture.connection.for_own_requests();
-        let again = request.own_with_head(b"GET / HTTP/1.1\r\n\r\n".to_vec(), &connection);
+        let again = request.own_with_head(root(), &connection);
         let Request {
             head: own_head,
             action,
@@ -163,7 +168,7 @@ fn a_request_of_the_proxys_own_has_everything_of_its_route() {
             totals,
             has_ended,
         } = &again;
-        assert!(own_head.starts_with(b"GET / "), "{path}");
+        assert!(own_head.text().starts_with(b"GET / "), "{path}");
         assert_eq!((action, *is_head), (&request.action, request.is_head), "{path}");
         assert!(Rc::ptr_eq(route, &request.route) && *is_idempotent, "{path}");
         assert_eq!(*body_limit, request.body_limit, "{path}");
@@ -190,7 +195,7 @@ fn servers_beside_the_backends_are_those_of_the_route_also_for_failed_clients() 
     let mirror = request.route.mirror.as_ref().expect("it has a mirror");
     for servers in [&mirror.servers, request.route.auth.as_ref().expect("it asks a server")] {
         let connection = fixture.connection.towards(servers);
-        let own = Request::own(Vec::new(), &connection, &connection.http.fallback);
+        let own = Request::own(root(), &connection, &connection.http.fallback);
         assert_eq!(own.action, Action::Forward(Chosen { route: servers.index, failed: false }));
         assert_eq!(own.limits(), limits_of(servers));
     }
