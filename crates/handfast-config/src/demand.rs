@@ -73,8 +73,10 @@ fn groups(service: &Service) -> Vec<GroupDemand> {
     let names_of_routes: HashMap<usize, &str> =
         service.request_routes().filter_map(|(index, route)| Some((index?, &*route.name))).collect();
     let names = || service.request_routes().map(|(_, route)| &*route.name);
-    let forward_servers =
-        names().zip(service.auth_routes()).map(|(name, index)| (index, ("forward-auth", name)));
+    let forward_servers = names()
+        .chain(["requests without a route"])
+        .zip(service.auth_routes())
+        .map(|(name, index)| (index, ("forward-auth", name)));
     let copied_to = names().zip(service.mirror_routes()).map(|(name, index)| (index, ("mirror", name)));
     let servers: HashMap<usize, (&str, &str)> =
         forward_servers.chain(copied_to).filter_map(|(index, server)| Some((index?, server))).collect();

@@ -26,7 +26,7 @@ pub struct ResolvedRoute<'s> {
     pub path: Option<&'s PathRule>,
     /// Its changes of requests and responses.
     pub rules: &'s RequestRules,
-    /// Conditions and limits of its requests; `None`: none.
+    /// Conditions and limits of its requests beside those of [the service](ResolvedRoutes::access); `None`: none. For the service itself these.
     pub access: Option<&'s RouteAccess>,
     /// Limits of its requests.
     pub limits: RequestLimits,
@@ -62,7 +62,7 @@ impl<'s> ResolvedRoute<'s> {
             action: &RouteAction::Inherit,
             path: None,
             rules: &http.rules,
-            access: None,
+            access: Some(&http.access).filter(|access| !access.is_open()),
             limits: http.limits(&RouteLimits::default()),
             sticky: None,
             mirror: None,
@@ -76,16 +76,19 @@ impl<'s> ResolvedRoute<'s> {
         matches!(self.action, RouteAction::Inherit | RouteAction::Backends(..))
     }
 
-    /// Returns true if the route restricts access: by conditions, or because no backend receives its requests. A limit alone does not.
+    /// Returns true if the route restricts access: by conditions, or because no backend receives its requests. A limit alone does not, nor do the
+    /// service's lists, which hold for all routes.
     pub fn is_guard(&self) -> bool {
-        self.access.is_some_and(RouteAccess::has_conditions) || !self.forwards()
+        let has_conditions =
+            if self.name.is_some() { RouteAccess::has_conditions } else { RouteAccess::identifies };
+        self.access.is_some_and(has_conditions) || !self.forwards()
     }
 
     /// Returns true if it decides something that another way to write a path must not change.
     fn decides(&self, fallback: &Self) -> bool {
         let is_exception =
             self.cache.is_some() != fallback.cache.is_some() || self.limits.body != fallback.limits.body;
-        self.is_guard() || self.access.is_some() || is_exception
+        self.is_guard() || self.access.is_some() || is_exception || fallback.is_guard()
     }
 }
 

@@ -334,7 +334,7 @@ impl Task {
         if self.problem.as_ref() != Some(&problem) {
             let (what, hint) = problem.split_once('\n').unwrap_or((&problem, ""));
             let hint = if hint.is_empty() { String::new() } else { format!("\n  {hint}") };
-            tracing::warn!("fleet: {what}; this machine goes on alone, and tries again{hint}");
+            tracing::warn!("fleet: {what}; this machine continues without it, and tries again{hint}");
             self.problem = Some(problem);
         }
     }

@@ -42,7 +42,7 @@ macro_rules! causes {
 causes! {
     /// The peer sent a TCP reset.
     Reset = "reset",
-    /// The peer closed before the step was done, or while there was still something for it.
+    /// The peer closed before this step was complete, or while there was still something for it.
     ClosedEarly = "closed-early",
     /// No process listens there: a reset or an ICMP port-unreachable answered our SYN.
     Refused = "refused",

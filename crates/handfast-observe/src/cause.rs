@@ -43,75 +43,75 @@ macro_rules! causes {
 }
 
 causes! {
-    Finished = "finished", "both directions ended in order";
+    Finished = "finished", "closed cleanly in both directions";
     BackendEnded = "backend-closed",
-        "the backend ended, and the client, which had everything, said nothing more";
+        "the backend closed; the client had received everything and sent nothing more";
     Truncated = "truncated",
-        "{who} ended its stream without the end mark of TLS (close_notify), and something may have been in flight";
+        "{who} closed without close_notify; data may be lost";
     /// The other side had sent last, and the peer had acknowledged it; or the peer is a backend whose client had ended with its answer.
     NoCloseNotify = "no-close-notify",
-        "{who} ended its stream without the end mark of TLS (close_notify); nothing was in flight";
+        "{who} closed without close_notify; nothing was in flight";
     ResetAtEnd = "reset-at-end", "{who} reset the connection at its end; everything had been delivered";
     /// A PROXY header with the command LOCAL, and no data after it.
-    Checked = "health-check", "a proxy in front checked whether this service listens, and sent nothing";
+    Checked = "health-check", "a health check: the proxy in front connected and sent nothing";
     Alert = "alert", "{who} sent a fatal TLS alert";
-    Tls = "tls", "{who} broke the TLS protocol, or offered nothing that the policy allows";
-    NotTls = "not-tls", "{who} spoke something that is not TLS";
-    Starttls = "starttls", "{who} did not get to TLS in the protocol before it (STARTTLS)";
-    StarttlsRefused = "starttls-refused", "{who} refused to begin TLS, or to serve at all";
+    Tls = "tls", "{who} violated the TLS protocol, or offered nothing that the policy allows";
+    NotTls = "not-tls", "{who} sent something that is not TLS";
+    Starttls = "starttls", "{who} did not complete STARTTLS in its protocol";
+    StarttlsRefused = "starttls-refused", "{who} refused STARTTLS, or to serve at all";
     /// After the request for TLS, or after its acceptance.
     PlaintextInjected = "plaintext-injected",
-        "plain text came from {who} where TLS has to begin: an attacker may have put it there";
+        "{who} sent plain text where TLS must begin: an attacker may have injected it";
     Tunnel = "tunnel", "the proxy in connect-through did not open a connection to the backend";
     ProxyHeaderMissing = "proxy-header-missing",
         "{who} is in accept-from of [service.proxy-protocol], but sent no PROXY header";
-    ProxyHeaderInvalid = "proxy-header-invalid", "{who} sent a PROXY header that is broken";
+    ProxyHeaderInvalid = "proxy-header-invalid", "{who} sent an invalid PROXY header";
     ProxyHeaderUnexpected = "proxy-header-unexpected",
         "{who} sent a PROXY header, but is not in accept-from of [service.proxy-protocol]";
     CertificatePending = "certificate-pending",
-        "{who} asked for a name whose certificate is ordered and not there yet";
+        "{who} requested a name whose certificate is ordered but not issued yet";
     /// Of ACME: nothing else was served.
-    Challenge = "challenge", "{who} fetched the answer to a challenge of a certificate authority";
-    UnknownName = "unknown-name", "{who} asked for a name that no certificate covers";
+    Challenge = "challenge", "{who} fetched the response to an ACME challenge";
+    UnknownName = "unknown-name", "{who} requested a name that no certificate covers";
     ClientCertificate = "client-certificate", "the client's certificate was missing or refused";
     BackendCertificate = "backend-certificate", "the backend's certificate was refused";
     BackendProtocol = "backend-protocol",
         "the backend chose another application protocol (ALPN) than the client agreed to";
     /// The deadline from accept to relay passed.
-    HandshakeDeadline = "handshake-timeout", "{who} was not done by the deadline for the whole handshake";
+    HandshakeDeadline = "handshake-timeout", "{who} did not complete the handshake in time";
     HelloTooLarge = "hello-too-large", "{who} sent a ClientHello larger than the limit";
-    Idle = "idle", "nothing moved for as long as the idle limit";
-    HalfClosedIdle = "half-closed-idle", "one direction had ended and the other did not move for its limit";
+    Idle = "idle", "idle timeout: no data in either direction";
+    HalfClosedIdle = "half-closed-idle", "half-closed timeout: one direction had ended, the other sent nothing";
     Lifetime = "lifetime", "the limit on a connection's age was reached";
     AddressLimit = "address-limit", "the limit on connections from one address was reached";
     ClientRefused = "client-refused",
-        "clients from this address are not let in (allow-clients, refuse-clients)";
+        "clients with this address are not allowed (allow-clients, refuse-clients)";
     /// The limit is of one prefix of client addresses.
     HandshakeRate = "handshake-rate", "the limit on new handshakes from one address was reached";
     /// The drain deadline of a stop passed, or a second signal came.
-    Stopped = "stopped", "the operator's stop cut it";
-    NoBackend = "no-backend", "no backend was configured, known or healthy";
+    Stopped = "stopped", "cut off by a shutdown (drain timeout)";
+    NoBackend = "no-backend", "all backends are down";
     QueueFull = "queue-full", "every backend had max-requests requests, and the queue was full";
-    QueueTimeout = "queue-timeout", "every backend had max-requests requests, and none ended within the timeout of the queue";
+    QueueTimeout = "queue-timeout", "every backend had max-requests requests, and the queue timeout expired";
     NameNotResolved = "name-not-resolved", "the backend's name could not be resolved";
-    KeyProcess = "key-process", "the process that holds the private keys made no signature";
-    HttpRequest = "http-request", "{who} sent a request that breaks the rules of HTTP";
-    HttpResponse = "http-response", "{who} sent a response that breaks the rules of HTTP";
+    KeyProcess = "key-process", "the key process made no signature";
+    HttpRequest = "http-request", "{who} sent an invalid HTTP request";
+    HttpResponse = "http-response", "{who} sent an invalid HTTP response";
     /// Between two requests, or after the last response: by `Connection: close`, an idle limit, or a stop.
     HttpClosed = "http-closed", "the connection was closed after its last response";
     RequestDeadline = "request-timeout", "{who} did not send its request in time";
     AnswerDeadline = "response-timeout", "{who} did not begin its response in time";
-    ContentDeadline = "body-timeout", "{who} moved the content of a message too slowly";
+    ContentDeadline = "body-timeout", "{who} sent or received content too slowly";
     BodyTooLarge = "body-too-large", "{who} sent more content than max-body allows";
     RequestRate = "request-rate", "the limit on requests of a route (rate-limit) was reached";
     Forbidden = "forbidden", "the route is not for this client (allow-clients, refuse-clients, allow-certificates)";
-    Unauthenticated = "unauthenticated", "{who} did not show who it is, as the route asks (basic-auth, forward-auth)";
+    Unauthenticated = "unauthenticated", "{who} did not authenticate (basic-auth, forward-auth)";
     AuthenticationBusy = "authentication-busy", "too many passwords waited to be verified";
     Misdirected = "misdirected", "{who} sent a request for a host that its connection is not for";
     AmbiguousPath = "ambiguous-path",
-        "{who} sent a path that backends read in several ways, and routes decide differently about these";
+        "{who} sent an ambiguous path: backends read it in several ways, and routes decide differently about these";
     StreamReset = "stream-reset", "{who} reset the HTTP/2 stream";
-    Http2 = "http2", "{who} broke the rules of HTTP/2, or used up what it may";
+    Http2 = "http2", "{who} violated the HTTP/2 protocol, or exceeded a limit for abuse";
     /// The connection's task panicked or broke an invariant.
     Internal = "internal", "a fault of Handfast's own; please report it with the log";
 }
@@ -132,7 +132,7 @@ impl fmt::Display for Cause {
 }
 
 impl Cause {
-    /// The peer closed before the step was done.
+    /// The peer closed before this step was complete.
     pub const CLOSED_EARLY: Self = Self::Socket(Socket::ClosedEarly);
 
     /// Returns true if the connection failed: a peer may have lost something. This is the one definition,
@@ -177,26 +177,26 @@ impl Cause {
 fn socket_sentence(cause: Socket) -> &'static str {
     match cause {
         Socket::Reset => "{who} reset the connection",
-        Socket::ClosedEarly => "{who} closed before the step was done",
+        Socket::ClosedEarly => "{who} closed before this step was complete",
         Socket::Refused => "nobody listened at the backend's address (connection refused)",
         Socket::Unacknowledged => "{who} stopped acknowledging what was sent",
-        Socket::ZeroWindow => "{who} took nothing more: its window stayed closed",
+        Socket::ZeroWindow => "{who} received nothing more: its TCP window stayed closed",
         Socket::KeepaliveUnanswered => "{who} did not answer keep-alive probes",
         Socket::ConnectTimedOut => "{who} did not answer the connection request (SYN)",
         Socket::ConnectTimeout => "the deadline for connecting passed",
         Socket::HostUnreachable => "there was no route to the host of {who}",
         Socket::NetworkUnreachable => "there was no route to the network of {who}",
-        Socket::Prohibited => "a router or firewall on the way to {who} said that this is prohibited",
-        Socket::PortUnreachable => "the host of {who} said that the port is unreachable",
+        Socket::Prohibited => "a router or firewall on the way to {who} reported that this is prohibited",
+        Socket::PortUnreachable => "the host of {who} reported that the port is unreachable",
         Socket::OutOfFiles => "this machine was out of file descriptors",
         Socket::OutOfPorts => "this machine was out of source ports towards the backend",
-        Socket::ForeignAddress => "the source address is none of this machine's",
+        Socket::ForeignAddress => "the source address is not an address of this machine",
         Socket::OutOfMemory => "this machine was out of memory or socket buffers",
         Socket::Destroyed => "the socket was destroyed on this machine (ss -K, or its address removed)",
         Socket::Permission => "this machine did not permit it",
-        Socket::PathMissing => "the unix socket's path was not there",
+        Socket::PathMissing => "the path of the unix socket does not exist",
         Socket::BacklogFull => "the queue of the unix socket was full",
-        Socket::Errno(_) => "the kernel gave an error without a word here; its number is in the access log",
+        Socket::Errno(_) => "another error of the kernel; its number is in the access log",
     }
 }
 

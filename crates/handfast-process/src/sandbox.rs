@@ -152,7 +152,9 @@ pub fn confine_this_thread() -> bool {
         rustix::thread::set_no_new_privs(true).map_err(Into::into).and_then(|()| confine_calls(Duty::Serves))
     };
     if confined && let Err(error) = confine() {
-        tracing::warn!("sandbox: confine a thread: {error}; it goes on with more system calls than it needs");
+        tracing::warn!(
+            "sandbox: confine a thread: {error}; it keeps access to more system calls than it needs"
+        );
     }
     confined
 }

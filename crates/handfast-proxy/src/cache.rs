@@ -1,6 +1,6 @@
 //! The cache of a service: opened in the background, kept over reloads, given up to the process that follows.
 //!
-//! In: its settings. Out: a cache as soon as its folder can be used; until then requests go past it. A folder that another process has is tried again
+//! In: its settings. Out: a cache as soon as its folder can be used; until then requests bypass it. A folder that another process has is tried again
 //! and again: in an upgrade the one that ends gives it up.
 
 #![expect(clippy::disallowed_types, reason = "a thread that opens a folder waits, off the path")]

@@ -65,7 +65,7 @@ fn the_page_shows_what_matters() {
         "X25519MLKEM768 · ECDSA-P256",
         "While carrying bytes, the client reset the connection",
         "relay / client / reset",
-        "Before the ClientHello was complete, the client spoke something that is not TLS",
+        "Before the ClientHello was complete, the client sent something that is not TLS",
         "reached the connection limit of the address",
         "The ECDSA-P256 certificate imap.example.org of mail expires in 3 days: renew it now.",
         "expires in 16 days: its renewal is late",

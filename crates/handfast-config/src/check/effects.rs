@@ -111,6 +111,9 @@ fn http(section: &Table<'_>, service: &Service) {
     if service.tls.is_some() && !service.routes().iter().any(agrees_on_h2) {
         let why = "Handfast agrees on `h2` with no client, see `alpn`";
         warn_no_effect(&section.inner(&keys::HTTP), &keys::MAX_STREAMS, why);
+        if http.backend_version != BackendVersion::Http2 {
+            warn_no_effect(&section.inner(&keys::HTTP), &keys::HTTP2_WINDOW, why);
+        }
     }
     let checks_by_http1 =
         |check: &Check| matches!(check.kind, CheckKind::Http { .. }) && check.port.is_none();

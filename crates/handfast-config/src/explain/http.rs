@@ -12,6 +12,7 @@ use handfast_text::units::counted;
 
 use super::phrases::{backend_tls, backends, list};
 use super::target::ExplainRequest;
+use crate::keys;
 use crate::model::{
     BackendVersion, Concurrency, FieldChange, FieldRule, ForwardAuth, Forwarded, Http, Mirror, RateKey,
     RequestLimits, RequestRate, RequestRoute, RequestRules, RouteAccess, RouteAction, RouteLimits, Service,
@@ -19,6 +20,7 @@ use crate::model::{
 };
 use crate::request_routes::{ResolvedRoute, ResolvedRoutes, RoutesOfPath, new_target_stays_below};
 use crate::request_table::RequestTable;
+use crate::schema::default_of;
 
 /// Describes the handling of every request in HTTP mode, and each route.
 pub(super) fn http(service: &Service, http: &Http) -> Vec<String> {
@@ -42,6 +44,7 @@ pub(super) fn http(service: &Service, http: &Http) -> Vec<String> {
         lines.push(format!("forwards HTTP requests to backends by {version}, and {kept}"));
         lines.extend(fields(http));
     }
+    lines.extend(http2_window(service, http));
     lines.extend(http.concurrency.as_ref().map(concurrency));
     lines.extend(http.failure_ratio.map(|share| {
         format!("marks a backend down when more than {share} of its requests fail within ten seconds, of at least 20")
@@ -51,12 +54,31 @@ pub(super) fn http(service: &Service, http: &Http) -> Vec<String> {
         let (folder, size) = (cache.folder.display(), size::written(cache.size));
         format!("keeps responses in the cache {folder}, {size} at most")
     }));
+    lines.extend(conditions_of_connections(&http.access));
     lines.extend(http.routes.iter().map(|one| route(service, http, one)));
-    if !http.rules.is_empty() {
-        let which = if http.routes.is_empty() { "" } else { " without a route" };
-        lines.extend(changed_fields(&http.rules).into_iter().map(|clause| format!("{clause}{which}")));
-    }
+    let which = if http.routes.is_empty() { "" } else { " without a route" };
+    let of_others = [identification(&http.access), changed_fields(&http.rules)].concat();
+    lines.extend(of_others.into_iter().map(|clause| format!("{clause}{which}")));
     lines
+}
+
+/// The content that HTTP/2 connections may have, and the speed and memory that follow; `None`: as usual.
+fn http2_window(service: &Service, http: &Http) -> Option<String> {
+    let window = http.http2_window;
+    if window == default_of(&keys::HTTP2_WINDOW) as u32 {
+        return None;
+    }
+    // One stream leaves 256 KiB to others; a window passes in each round trip.
+    let megabits = u64::from(window - 262_144) * 8 * 10 / 1_000_000;
+    let all = service.max_connections.map(|most| {
+        let bytes = size::written(u64::from(window) * most as u64);
+        format!(", all {} at most {bytes}", counted(most as u64, "connection"))
+    });
+    let window = size::written(window.into());
+    Some(format!(
+        "keeps up to {window} of content for an HTTP/2 connection whose other side is slow{}: an upload gets up to {megabits} Mbit/s at 100 ms",
+        all.unwrap_or_default()
+    ))
 }
 
 /// The number of requests that each backend gets at once.
@@ -110,9 +132,35 @@ fn headers(route: &RequestRoute) -> impl Iterator<Item = String> {
     })
 }
 
-/// Conditions and limits of requests, a clause each, in the order in which the proxy checks them.
-fn access(access: &RouteAccess) -> Vec<String> {
-    [conditions_of_connections(access), identification(access)].concat()
+/// Conditions and limits of a route beside those of its service, a clause each, in the order in which the proxy checks them.
+fn access(http: &Http, access: &RouteAccess) -> Vec<String> {
+    [conditions_of_connections(access), identification_of_route(http, access)].concat()
+}
+
+/// Marks what a route has of its service.
+fn of_service(is_inherited: bool) -> &'static str {
+    if is_inherited { " (of the service)" } else { "" }
+}
+
+/// The identification of the sender of a request of a route, and its origin.
+fn identification_of_route(http: &Http, access: &RouteAccess) -> Vec<String> {
+    let of = |basic: bool, forward: bool| RouteAccess {
+        basic: access.basic.clone().filter(|_| basic),
+        forward: access.forward.clone().filter(|_| forward),
+        ..RouteAccess::default()
+    };
+    let marked = |access: RouteAccess, mark: &'static str| {
+        identification(&access).into_iter().map(move |clause| format!("{clause}{mark}"))
+    };
+    let removed = [
+        (http.access.basic.is_some() && access.basic.is_none(), "basic-auth"),
+        (http.access.forward.is_some() && access.forward.is_none(), "forward-auth"),
+    ];
+    let removed = removed.into_iter().filter(|(is_removed, _)| *is_removed);
+    marked(of(true, false), of_service(access.basic == http.access.basic))
+        .chain(marked(of(false, true), of_service(access.forward == http.access.forward)))
+        .chain(removed.map(|(_, key)| format!("the service's {key} is removed")))
+        .collect()
 }
 
 /// Conditions that need no waiting.
@@ -201,6 +249,19 @@ fn changed_fields(RequestRules { request, response, .. }: &RequestRules) -> Vec<
     [(request, "requests"), (response, "responses")].into_iter().filter_map(clause).collect()
 }
 
+/// The same for a route, with the fields that it has of its service behind its own.
+fn changed_fields_of_route(http: &Http, rules: &RequestRules) -> Vec<String> {
+    let split = |rules: &[FieldRule], of_service: &[FieldRule]| -> (Vec<FieldRule>, Vec<FieldRule>) {
+        rules.iter().cloned().partition(|rule| of_service.contains(rule))
+    };
+    let (request_around, request) = split(&rules.request, &http.rules.request);
+    let (response_around, response) = split(&rules.response, &http.rules.response);
+    let own = changed_fields(&RequestRules { request, response, new_path: None });
+    let around =
+        changed_fields(&RequestRules { request: request_around, response: response_around, new_path: None });
+    own.into_iter().chain(around.into_iter().map(|clause| format!("{clause}{}", of_service(true)))).collect()
+}
+
 fn action(service: &Service, action: &RouteAction) -> String {
     match action {
         RouteAction::Inherit => "to the backends of their connection".to_owned(),
@@ -221,11 +282,11 @@ fn route(service: &Service, http: &Http, route: &RequestRoute) -> String {
     let is_kept = http.cache.is_none() || route.is_cached || !route.forwards();
     let kept = (!is_kept).then(|| "their responses are not kept".to_owned());
     let clauses = [
-        access(&route.access),
+        access(http, &route.access),
         vec![action(service, &route.action)],
         changes(&route.rules, route.sticky.as_ref(), route.mirror.as_ref()),
         own_limits(&route.limits),
-        changed_fields(&route.rules),
+        changed_fields_of_route(http, &route.rules),
         kept.into_iter().collect(),
     ];
     format!("{} by the route `{}`: {}", conditions(route), route.name, clauses.concat().join("; "))
@@ -238,8 +299,11 @@ pub(super) fn requests_of_host(service: &Service, http: &Http, host: &str) -> Ve
         reached.iter().flatten().map(|index| route(service, http, &http.routes[*index])).collect();
     if reached.contains(&None) {
         let which = if lines.is_empty() { "requests" } else { "other requests" };
-        let clauses =
-            [vec![format!("{which} go to the backends of their connection")], changed_fields(&http.rules)];
+        let clauses = [
+            identification(&http.access),
+            vec![format!("{which} go to the backends of their connection")],
+            changed_fields(&http.rules),
+        ];
         lines.push(clauses.concat().join("; "));
     }
     lines
@@ -339,9 +403,12 @@ impl OfUrl<'_> {
             ));
             return clauses;
         }
-        clauses.extend(route.access.iter().flat_map(|access| conditions_of_connections(access)));
+        let service_wide = conditions_of_connections(&self.http.access).into_iter();
+        clauses.extend(service_wide.map(|clause| format!("{clause}{}", of_service(true))));
+        let own = route.access.filter(|_| route.name.is_some());
+        clauses.extend(own.into_iter().flat_map(conditions_of_connections));
         for other in taken.others.iter().map(|index| self.resolved.at(*index)) {
-            let rate = other.access.and_then(|access| access.rate.as_ref());
+            let rate = other.access.filter(|_| other.name.is_some()).and_then(|access| access.rate.as_ref());
             clauses.extend(rate.map(|rate| format!("as {} does: {}", self.named(other), rate_limit(rate))));
         }
         if !new_target_stays_below(self.path.as_bytes(), route.path, Some(route.rules)) {
@@ -351,10 +418,11 @@ impl OfUrl<'_> {
             ));
             return clauses;
         }
-        clauses.extend(route.access.iter().flat_map(|access| identification(access)));
+        let open = RouteAccess::default();
+        clauses.extend(identification_of_route(self.http, route.access.unwrap_or(&open)));
         clauses.push(action(self.service, route.action));
         clauses.extend(changes(route.rules, route.sticky, route.mirror));
-        clauses.extend(changed_fields(route.rules));
+        clauses.extend(changed_fields_of_route(self.http, route.rules));
         if route.forwards() {
             let RequestLimits { answer, content, body: _, retries } = &route.limits;
             let (answer, content) = (timeout(*answer), timeout(*content));

@@ -19,8 +19,13 @@ pub(super) struct ClientFacts {
     pub(super) show_certificates: bool,
 }
 
-/// The limits and conditions of a route; `None` when something is wrong, which is then noted.
-pub(super) fn access(section: &Table<'_>, clients: ClientFacts) -> Option<RouteAccess> {
+/// The limits and conditions of a section: a route, or [service.http], which is `of_service` for a route. `None` when something is wrong, which is
+/// then noted.
+pub(super) fn access(
+    section: &Table<'_>,
+    of_service: Option<&RouteAccess>,
+    clients: ClientFacts,
+) -> Option<RouteAccess> {
     let allow = section.optional(&keys::ROUTE_ALLOW_CLIENTS).unwrap_or_default();
     let refuse = section.optional(&keys::ROUTE_REFUSE_CLIENTS).unwrap_or_default();
     super::admission::contradictions(section, &allow, &refuse);
@@ -50,8 +55,8 @@ pub(super) fn access(section: &Table<'_>, clients: ClientFacts) -> Option<RouteA
         refuse: values(refuse),
         certificates: Rules { allow: certificates, refuse: Vec::new() },
         rate: rate?,
-        basic: basic?,
-        forward: forward?,
+        basic: basic?.unwrap_or_else(|| of_service?.basic.clone()),
+        forward: forward?.unwrap_or_else(|| of_service?.forward.clone()),
     })
 }
 

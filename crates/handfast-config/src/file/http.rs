@@ -4,19 +4,20 @@ use handfast_http::http1::HeadLimits;
 
 use super::around::Around;
 use super::proxy_protocol::check_senders;
-use super::{cache, site};
+use super::{access, cache, request_rules, route, site};
 use crate::check::{no_effect, warn_no_effect};
 use crate::keys;
 use crate::kind::{List, Protocol, Site};
 use crate::model::{
     BackendAlpn, BackendVersion, Concurrency, Forwarded, Http, HttpTimeouts, PoolLimits, ProxyProtocol,
-    RequestRoute, RequestRules, Source,
+    RequestRoute, Source,
 };
 use crate::problem::Fault;
 use crate::reading::{Written, values};
 use crate::schema::default_of;
 use crate::schema::{Entry, Key};
 use crate::table::Table;
+use toml::de::DeValue;
 
 /// The application protocols of HTTP mode, best first. Some clients of HTTP/1.0 offer nothing else (`curl --http1.0`).
 const PROTOCOLS: [&str; 3] = ["h2", "http/1.1", "http/1.0"];
@@ -57,7 +58,13 @@ pub(super) fn http(
     if !around.listen.is_empty() && around.http.is_some() {
         check_senders(&section, &trusted, around.listen, have_addresses, "each can claim any address");
     }
-    let mut rules = RequestRules::default();
+    let mut rules = request_rules::of_service(&section, around.clients);
+    let access = access::access(&section, None, route::known_of_clients(service, around));
+    for key in [&keys::ROUTE_BASIC_AUTH as &dyn Entry, &keys::ROUTE_FORWARD_AUTH] {
+        if matches!(section.item(key).map(|item| item.value), Some(DeValue::Boolean(false))) {
+            warn_no_effect(&section, key, "there is nothing to remove from: it is the default of all routes");
+        }
+    }
     if let Some(site) = around.site {
         site::name_host(&mut rules, &site.value);
     }
@@ -78,11 +85,13 @@ pub(super) fn http(
         pool: pool(&section),
         concurrency: concurrency(&section),
         streams: section.or_default(&keys::MAX_STREAMS),
+        http2_window: u32::try_from(section.or_default(&keys::HTTP2_WINDOW)).unwrap_or(u32::MAX),
         retries: section.or_default(&keys::RETRIES),
         count_failures: section.or_default(&keys::COUNT_FAILURES),
         failure_ratio: section.optional(&keys::FAILURE_RATIO),
         cache: cache::cache(service)?,
         rules,
+        access: access?,
         routes,
     };
     around.http.map(|_| http)

@@ -18,26 +18,19 @@ const SECURITY: [(&str, &str); 4] = [
     ("Referrer-Policy", "strict-origin-when-cross-origin"),
 ];
 
-/// The rules of a route; `clients`: of its service; `reaches_backends`: whether its requests do.
-pub(super) fn rules(section: &Table<'_>, clients: Clients, reaches_backends: bool) -> RequestRules {
+/// The rules of a route. `of_service`: [service.http], whose fields it has where it does not name them itself; `clients`: of its service;
+/// `reaches_backends`: whether its requests do.
+pub(super) fn rules(
+    section: &Table<'_>,
+    of_service: &Table<'_>,
+    clients: Clients,
+    reaches_backends: bool,
+) -> RequestRules {
     let new_path = section.optional(&keys::ROUTE_REWRITE_PATH);
     if section.written(&keys::ROUTE_PATH).is_none() {
         let fault =
             Fault::new("`rewrite-path` has no effect: the route has no `path` whose place it could take");
         section.error(&keys::ROUTE_REWRITE_PATH, fault.hint("add `path`"));
-    }
-    let mut request = removed(section, &keys::ROUTE_REMOVE_REQUEST);
-    request.extend(valued(section, &keys::ROUTE_SET_REQUEST, FieldChange::Set));
-    request.extend(valued(section, &keys::ROUTE_ADD_REQUEST, FieldChange::Add));
-    let mut response = removed(section, &keys::ROUTE_REMOVE_RESPONSE);
-    response.extend(valued(section, &keys::ROUTE_SET_RESPONSE, FieldChange::Set));
-    response.extend(valued(section, &keys::ROUTE_ADD_RESPONSE, FieldChange::Add));
-    if section.or_default(&keys::ROUTE_SECURITY) {
-        let skipped = usize::from(clients == Clients::Plain);
-        response.extend(SECURITY.iter().skip(skipped).map(|(name, value)| FieldRule {
-            name: (*name).into(),
-            change: FieldChange::Default(Template::text(value)),
-        }));
     }
     if !reaches_backends {
         let towards =
@@ -45,8 +38,51 @@ pub(super) fn rules(section: &Table<'_>, clients: Clients, reaches_backends: boo
         no_effect(section, towards, "no backend gets the requests of this route");
         warn_no_effect(section, &keys::ROUTE_REWRITE_PATH, "no backend gets the requests of this route");
     }
-    check_names(section, &request, &response);
+    let own = fields(section);
+    check_names(section, &own.request, &own.response);
+    let around = fields(of_service);
+    let is_secure =
+        section.optional(&keys::ROUTE_SECURITY).or_else(|| of_service.optional(&keys::ROUTE_SECURITY));
+    let mut response = replaced(own.response, around.response);
+    response.extend(security(is_secure.unwrap_or_default(), clients));
+    let request = if reaches_backends { replaced(own.request, around.request) } else { own.request };
     RequestRules { request, response, new_path: new_path.map(Into::into) }
+}
+
+/// The rules of [service.http], for requests without a route.
+pub(super) fn of_service(section: &Table<'_>, clients: Clients) -> RequestRules {
+    let mut rules = fields(section);
+    check_names(section, &rules.request, &rules.response);
+    rules.response.extend(security(section.optional(&keys::ROUTE_SECURITY).unwrap_or_default(), clients));
+    rules
+}
+
+/// The changes of fields that a section names.
+fn fields(section: &Table<'_>) -> RequestRules {
+    let mut request = removed(section, &keys::ROUTE_REMOVE_REQUEST);
+    request.extend(valued(section, &keys::ROUTE_SET_REQUEST, FieldChange::Set));
+    request.extend(valued(section, &keys::ROUTE_ADD_REQUEST, FieldChange::Add));
+    let mut response = removed(section, &keys::ROUTE_REMOVE_RESPONSE);
+    response.extend(valued(section, &keys::ROUTE_SET_RESPONSE, FieldChange::Set));
+    response.extend(valued(section, &keys::ROUTE_ADD_RESPONSE, FieldChange::Add));
+    RequestRules { request, response, new_path: None }
+}
+
+/// The rules of a service, without the fields that a route names itself, and those of the route.
+fn replaced(own: Vec<FieldRule>, of_service: Vec<FieldRule>) -> Vec<FieldRule> {
+    let is_own = |rule: &FieldRule| own.iter().any(|one| one.name.eq_ignore_ascii_case(&rule.name));
+    let mut rules: Vec<_> = of_service.into_iter().filter(|rule| !is_own(rule)).collect();
+    rules.extend(own);
+    rules
+}
+
+/// The usual fields for the security of browsers.
+fn security(is_on: bool, clients: Clients) -> impl Iterator<Item = FieldRule> {
+    let skipped = if is_on { usize::from(clients == Clients::Plain) } else { SECURITY.len() };
+    SECURITY.iter().skip(skipped).map(|(name, value)| FieldRule {
+        name: (*name).into(),
+        change: FieldChange::Default(Template::text(value)),
+    })
 }
 
 fn removed(section: &Table<'_>, key: &Key<List<crate::kind::FieldName>>) -> Vec<FieldRule> {

@@ -6,7 +6,9 @@ use super::{backend_tls, proxy_protocol, request_rules, site};
 use crate::check::{self, no_effect_of_section};
 use crate::keys;
 use crate::kind::{RedirectTo, Site};
-use crate::model::{Address, BackendVersion, Clients, Piece, RequestRoute, RouteAction, Template, Variable};
+use crate::model::{
+    Address, BackendVersion, Clients, Piece, RequestRoute, RouteAccess, RouteAction, Template, Variable,
+};
 use crate::path_rule::PathRule;
 use crate::problem::Fault;
 use crate::reading::{Written, values};
@@ -22,20 +24,30 @@ pub(super) fn routes(service: &Table<'_>, around: &Around<'_>) -> Option<Vec<Req
     check::names(&sections, &keys::ROUTE_NAME, "routes");
     let known = known_of_clients(service, around);
     let has_cache = service.span_of(&keys::CACHE).is_some();
-    let routes: Vec<Option<RequestRoute>> = sections
-        .iter()
-        .enumerate()
-        .map(|(index, section)| route(section, index, around, (known, has_cache)))
-        .collect();
+    let section = service.inner(&keys::HTTP);
+    let access = access::access(&section, None, known);
+    let of_service = OfService { section, access, known, has_cache };
+    let route = |(index, section)| route(section, index, around, &of_service);
+    let routes: Vec<Option<RequestRoute>> = sections.iter().enumerate().map(route).collect();
     if around.http.is_some() {
         check_reachable(&sections, &routes);
     }
     routes.into_iter().collect()
 }
 
+/// The parts of a service that its routes have, too.
+struct OfService<'t> {
+    /// [service.http]
+    section: Table<'t>,
+    /// `None`: it is wrong.
+    access: Option<RouteAccess>,
+    known: ClientFacts,
+    has_cache: bool,
+}
+
 /// Facts about clients that the conditions of routes depend on. Without HTTP mode nothing counts as missing: the conditions have no
 /// effect at all.
-fn known_of_clients(service: &Table<'_>, around: &Around<'_>) -> ClientFacts {
+pub(super) fn known_of_clients(service: &Table<'_>, around: &Around<'_>) -> ClientFacts {
     let is_ip = |address: &Written<Address>| !matches!(address.value, Address::Unix(_));
     ClientFacts {
         have_addresses: around.http.is_none()
@@ -79,7 +91,7 @@ fn route(
     section: &Table<'_>,
     index: usize,
     around: &Around<'_>,
-    (known, has_cache): (ClientFacts, bool),
+    service: &OfService<'_>,
 ) -> Option<RequestRoute> {
     let name = section.optional(&keys::ROUTE_NAME);
     let hosts = whole_list(section, &keys::ROUTE_HOSTS);
@@ -95,12 +107,12 @@ fn route(
     let own_site = site::of(section, &keys::ROUTE_BACKEND);
     let action = action(section, around, own_site.as_ref());
     let forwards = !has_response(section);
-    let mut rules = request_rules::rules(section, around.clients, forwards);
+    let mut rules = request_rules::rules(section, &service.section, around.clients, forwards);
     let of_service = around.site.filter(|_| section.written(&keys::ROUTE_BACKEND).is_none());
     if let Some(site) = own_site.as_ref().or(of_service).filter(|_| forwards) {
         site::name_host(&mut rules, &site.value);
     }
-    let access = access::access(section, known);
+    let access = access::access(section, service.access.as_ref(), service.known);
     let mirror = access::mirror(section, forwards);
     let sticky = access::sticky(section, forwards);
     if is_path_wrong {
@@ -116,7 +128,7 @@ fn route(
         action: action?,
         rules,
         access: access?,
-        is_cached: access::is_cached(section, forwards, has_cache),
+        is_cached: access::is_cached(section, forwards, service.has_cache),
         mirror: mirror?,
         sticky: sticky?,
         limits: access::limits(section, forwards),

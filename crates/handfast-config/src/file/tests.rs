@@ -20,6 +20,7 @@ mod backends;
 mod checks;
 mod effects;
 mod http;
+mod of_service;
 mod towards_backends;
 mod site;
 mod wrong;

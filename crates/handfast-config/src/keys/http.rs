@@ -3,14 +3,26 @@
 use handfast_http::http1::Underscores;
 
 use super::limits::{DAY, HOUR, TENTH};
+use super::route::{
+    ROUTE_ADD_REQUEST, ROUTE_ADD_RESPONSE, ROUTE_ALLOW_CERTIFICATES, ROUTE_ALLOW_CLIENTS, ROUTE_BASIC_AUTH,
+    ROUTE_FORWARD_AUTH, ROUTE_RATE_LIMIT, ROUTE_REFUSE_CLIENTS, ROUTE_REMOVE_REQUEST, ROUTE_REMOVE_RESPONSE,
+    ROUTE_SECURITY, ROUTE_SET_REQUEST, ROUTE_SET_RESPONSE,
+};
 use crate::kind::*;
 use crate::model::{BackendVersion, HalfClose};
 use crate::schema::section;
 
 section! {
     /// Reading, limits and forwarding of the requests of a service with `mode = "http"`. All keys have defaults: the section may be left
-    /// out.
+    /// out. Keys that a [[service.route]] may have too are for all routes, and for requests without a route. A route has all of them unless it
+    /// says otherwise: its fields replace those of the same name, its values those of the same key. `allow-clients`, `refuse-clients`,
+    /// `allow-certificates` and `rate-limit` of service and route both apply; `basic-auth = false` and `forward-auth = false` remove the
+    /// service's.
     HTTP = "http", "[service.http]";
+
+    use ROUTE_SET_REQUEST, ROUTE_ADD_REQUEST, ROUTE_REMOVE_REQUEST, ROUTE_SET_RESPONSE, ROUTE_ADD_RESPONSE, ROUTE_REMOVE_RESPONSE,
+        ROUTE_SECURITY, ROUTE_ALLOW_CLIENTS, ROUTE_REFUSE_CLIENTS, ROUTE_ALLOW_CERTIFICATES, ROUTE_BASIC_AUTH, ROUTE_FORWARD_AUTH,
+        ROUTE_RATE_LIMIT;
 
     /// The version of HTTP towards the backends of the service, of its rules and of its routes. `h2`: agreed on by ALPN where
     /// they have TLS, else with prior knowledge (h2c). Each client may use either version.
@@ -162,6 +174,13 @@ section! {
         default "100",
         why "what RFC 9113 (section 6.5.2) recommends at least; each one costs memory and a connection to a backend",
         example "32", elsewhere "http2-max-concurrent-streams max-concurrent-streams h2-max-concurrent-streams";
+
+    /// Content of all streams of one HTTP/2 connection that is received before the other side takes it; towards clients and backends. One upload
+    /// alone has a window of 256 KiB less, and so at most this window for each round trip.
+    HTTP2_WINDOW: Size = "http2-window", Size(524_288..=67_108_864),
+        default "\"2MiB\"",
+        why "one upload gets 140 Mbit/s at 100 ms of round trip; a client that uploads to a slow backend holds that much memory",
+        example "\"8MiB\"", elsewhere "http2-body-preread-size h2-initial-window-size tune-h2-fe-rxbuf initial-window-size flow-control-window";
 
     /// Other backends that a request is tried with after a failure, if it cannot have been processed: the connection could not be
     /// opened, the stream was refused, or a connection that was kept is closed now, the method is idempotent and no content was read.

@@ -168,7 +168,7 @@ section! {
     /// `Strict-Transport-Security: max-age=31536000` (over TLS), `X-Content-Type-Options: nosniff`, `X-Frame-Options: SAMEORIGIN`,
     /// `Referrer-Policy: strict-origin-when-cross-origin`.
     ROUTE_SECURITY: Switch = "security-headers", Switch,
-        default "false",
+        absent "as [service.http] says; there `false`",
         why "browsers remember the first one for a year, also when the site has no TLS any more",
         example "true", elsewhere "hsts strict-transport-security add-security-headers";
 
@@ -192,7 +192,7 @@ section! {
         example "[\"spiffe://example.org/web/*\", \"dns:*.clients.example.org\"]",
         elsewhere "client-certificates allow-cn allow-dns allow-uri allow-spiffe ssl-client-s-dn client-san";
 
-    /// Name and password that clients must send (RFC 7617). Others receive 401.
+    /// Name and password that clients must send (RFC 7617). Others receive 401. `false` in a route: clients need none here.
     ROUTE_BASIC_AUTH: BasicAuth = "basic-auth", BasicAuth,
         absent "clients need no password",
         why "the backend knows its users",
@@ -200,7 +200,7 @@ section! {
         elsewhere "auth-basic auth-basic-user-file basicauth http-request-auth userlist auth-type";
 
     /// A server that is asked about each request, by GET with the method, URI, host and client in `X-Forwarded-…`. If it answers with 200 to 299,
-    /// the request goes on with the fields of `copy`; the client receives any other answer.
+    /// the request goes on with the fields of `copy`; the client receives any other answer. `false` in a route: no server is asked here.
     ROUTE_FORWARD_AUTH: ForwardAuth = "forward-auth", ForwardAuth,
         absent "no server is asked",
         why "the backend knows its users",

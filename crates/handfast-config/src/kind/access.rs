@@ -78,19 +78,24 @@ impl ValueKind for RateKey {
 pub(crate) struct BasicAuth;
 
 impl ValueKind for BasicAuth {
-    type Value = model::BasicAuth;
-    const FORM: &'static str = "table, such as `{ file = \"users.htpasswd\" }`";
+    /// `None`: `false`.
+    type Value = Option<model::BasicAuth>;
+    const FORM: &'static str = "table, such as `{ file = \"users.htpasswd\" }`, or `false`";
 
-    fn read(&self, item: &Item<'_>, reading: &Reading<'_>) -> Option<model::BasicAuth> {
-        let DeValue::Table(entries) = item.value else {
-            reading.error(&item.span, self.wrong_type(item));
-            return None;
+    fn read(&self, item: &Item<'_>, reading: &Reading<'_>) -> Option<Option<model::BasicAuth>> {
+        let entries = match item.value {
+            DeValue::Table(entries) => entries,
+            DeValue::Boolean(false) => return Some(None),
+            _ => {
+                reading.error(&item.span, self.wrong_type(item));
+                return None;
+            }
         };
         let table = Table::open(&keys::BASIC_AUTH_TABLE, entries, item.span.clone(), reading);
         let file = table.required(&keys::BASIC_AUTH_FILE);
         let realm = table.or_default(&keys::BASIC_AUTH_REALM).into();
         let passes = table.or_default(&keys::BASIC_AUTH_PASS);
-        Some(model::BasicAuth { file: file?, realm, passes })
+        Some(Some(model::BasicAuth { file: file?, realm, passes }))
     }
 }
 
@@ -117,19 +122,24 @@ impl ValueKind for Realm {
 pub(crate) struct ForwardAuth;
 
 impl ValueKind for ForwardAuth {
-    type Value = model::ForwardAuth;
-    const FORM: &'static str = "table, such as `{ to = \"10.0.0.9:4180\", path = \"/auth\" }`";
+    /// `None`: `false`.
+    type Value = Option<model::ForwardAuth>;
+    const FORM: &'static str = "table, such as `{ to = \"10.0.0.9:4180\", path = \"/auth\" }`, or `false`";
 
-    fn read(&self, item: &Item<'_>, reading: &Reading<'_>) -> Option<model::ForwardAuth> {
-        let DeValue::Table(entries) = item.value else {
-            reading.error(&item.span, self.wrong_type(item));
-            return None;
+    fn read(&self, item: &Item<'_>, reading: &Reading<'_>) -> Option<Option<model::ForwardAuth>> {
+        let entries = match item.value {
+            DeValue::Table(entries) => entries,
+            DeValue::Boolean(false) => return Some(None),
+            _ => {
+                reading.error(&item.span, self.wrong_type(item));
+                return None;
+            }
         };
         let table = Table::open(&keys::FORWARD_AUTH_TABLE, entries, item.span.clone(), reading);
         let (to, path) = (table.required(&keys::AUTH_TO), table.required(&keys::AUTH_PATH));
         let (copy, timeout) = (table.list(&keys::AUTH_COPY), table.or_default(&keys::AUTH_TIMEOUT));
         let to = servers(&table, &keys::AUTH_TO, to?)?;
-        Some(model::ForwardAuth { to, path: path?.into(), copy, timeout })
+        Some(Some(model::ForwardAuth { to, path: path?.into(), copy, timeout }))
     }
 }
 

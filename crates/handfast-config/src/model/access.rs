@@ -24,9 +24,9 @@ pub struct RouteAccess {
     pub certificates: Rules,
     /// A limit on requests.
     pub rate: Option<RequestRate>,
-    /// Names and passwords that clients must send.
+    /// Names and passwords that clients must send; of the service, where a route says nothing.
     pub basic: Option<BasicAuth>,
-    /// A server that is asked about each request.
+    /// A server that is asked about each request; of the service, where a route says nothing.
     pub forward: Option<ForwardAuth>,
 }
 
@@ -36,11 +36,16 @@ impl RouteAccess {
         *self == Self::default()
     }
 
+    /// Returns true if the sender of a request is identified.
+    pub fn identifies(&self) -> bool {
+        self.basic.is_some() || self.forward.is_some()
+    }
+
     /// Returns true if access is restricted; a limit alone does not do so.
     pub fn has_conditions(&self) -> bool {
-        let Self { allow, refuse, certificates, rate: _, basic, forward } = self;
+        let Self { allow, refuse, certificates, rate: _, basic: _, forward: _ } = self;
         let has_lists = !allow.is_empty() || !refuse.is_empty() || !certificates.is_empty();
-        has_lists || basic.is_some() || forward.is_some()
+        has_lists || self.identifies()
     }
 }
 

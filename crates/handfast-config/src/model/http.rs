@@ -39,6 +39,8 @@ pub struct Http {
     pub concurrency: Option<Concurrency>,
     /// Streams that one HTTP/2 client may have open at once.
     pub streams: u32,
+    /// Content of all streams of one HTTP/2 connection that is received before the other side takes it.
+    pub http2_window: u32,
     /// Other backends that a request is tried with after a failure, where that is safe.
     pub retries: u32,
     /// True if a response with status 500 to 599, or none in time, counts as a failure of the backend.
@@ -47,8 +49,10 @@ pub struct Http {
     pub failure_ratio: Option<Share>,
     /// Cache of responses; `None`: nothing is stored.
     pub cache: Option<Cache>,
-    /// Changes to requests that match no route.
+    /// Changes to requests that match no route, and to their responses. Each route has them too, without what it says otherwise.
     pub rules: RequestRules,
+    /// Conditions that every request must meet, and the identification of the sender of those that match no route.
+    pub access: RouteAccess,
     /// The routes, in the order written. The first one that matches serves a request; the service itself serves the rest.
     pub routes: Vec<RequestRoute>,
 }

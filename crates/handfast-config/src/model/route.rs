@@ -58,7 +58,7 @@ impl Service {
         let mut routes: Vec<_> =
             rules.enumerate().map(|(index, rule)| self.route(index, rule, &mut made)).collect();
         routes.extend(self.request_routes().filter_map(|(_, route)| self.for_requests(route, &mut made)));
-        let beside = self.servers(forward_servers).chain(self.servers(mirror_servers));
+        let beside = self.forward_servers().flatten().chain(self.mirror_servers().flatten());
         routes.extend(beside.map(|servers| Route {
             clients: Clients::Plain,
             tls: None,
@@ -79,14 +79,15 @@ impl Service {
         })
     }
 
-    /// The servers that are asked about the requests of each route (`forward-auth`), as the index of theirs among [`Service::routes`].
+    /// The servers that are asked about the requests of each route (`forward-auth`), and last those about requests without a route, as the index
+    /// of theirs among [`Service::routes`].
     pub fn auth_routes(&self) -> impl Iterator<Item = Option<usize>> {
-        self.indices(self.backend_routes(), forward_servers)
+        indices(self.backend_routes(), self.forward_servers())
     }
 
     /// The servers that receive copies of the requests of each route (`mirror`), as the index of theirs among [`Service::routes`].
     pub fn mirror_routes(&self) -> impl Iterator<Item = Option<usize>> {
-        self.indices(self.backend_routes() + self.servers(forward_servers).count(), mirror_servers)
+        indices(self.backend_routes() + self.forward_servers().flatten().count(), self.mirror_servers())
     }
 
     /// The number of routes, from the first, whose backends requests go to.
@@ -94,19 +95,15 @@ impl Service {
         1 + self.rules.len() + self.request_routes().filter(|(index, _)| index.is_some()).count()
     }
 
-    /// Servers of routes beside their backends.
-    fn servers(&self, of: Servers) -> impl Iterator<Item = &Arc<[Backend]>> {
-        self.http.iter().flat_map(|http| &http.routes).filter_map(of)
+    fn forward_servers(&self) -> impl Iterator<Item = Option<&Arc<[Backend]>>> {
+        let of_routes = self.http.iter().flat_map(|http| http.routes.iter().map(|route| &route.access));
+        let all = of_routes.chain(self.http.iter().map(|http| &http.access));
+        all.map(|access| access.forward.as_ref().map(|forward| &forward.to))
     }
 
-    /// For each route the index of its servers, of which the first ones have this index.
-    fn indices(&self, first: usize, of: Servers) -> impl Iterator<Item = Option<usize>> {
+    fn mirror_servers(&self) -> impl Iterator<Item = Option<&Arc<[Backend]>>> {
         let routes = self.http.iter().flat_map(|http| &http.routes);
-        routes.scan(first, move |next, route| {
-            let has = of(route).is_some();
-            *next += usize::from(has);
-            Some(has.then(|| *next - 1))
-        })
+        routes.map(|route| route.mirror.as_ref().map(|mirror| &mirror.to))
     }
 
     fn for_requests<'a>(&'a self, route: &'a RequestRoute, made: &mut Made<'a>) -> Option<Route> {
@@ -162,15 +159,15 @@ impl Http {
     }
 }
 
-/// Servers of a route beside its backends.
-type Servers = fn(&RequestRoute) -> Option<&Arc<[Backend]>>;
-
-fn forward_servers(route: &RequestRoute) -> Option<&Arc<[Backend]>> {
-    route.access.forward.as_ref().map(|forward| &forward.to)
-}
-
-fn mirror_servers(route: &RequestRoute) -> Option<&Arc<[Backend]>> {
-    route.mirror.as_ref().map(|mirror| &mirror.to)
+/// For each route the index of its servers beside its backends, of which the first ones have this index.
+fn indices<'s>(
+    first: usize,
+    servers: impl Iterator<Item = Option<&'s Arc<[Backend]>>>,
+) -> impl Iterator<Item = Option<usize>> {
+    servers.scan(first, |next, servers| {
+        *next += usize::from(servers.is_some());
+        Some(servers.map(|_| *next - 1))
+    })
 }
 
 impl From<(&Arc<[Backend]>, Option<Arc<BackendTls>>)> for BackendSet {

@@ -15,7 +15,7 @@
 //! | send | `connection/send.rs`, `connection/outbox.rs` |
 //! | see what a peer may do for nothing | `guard.rs` |
 //!
-//! **Bounds.** Content that was received and not taken: [`RECEIVE_BUDGET`]. Content that waits to be sent: [`QUEUE_BUDGET`], and [`MIN_PIECE`] for
+//! **Bounds.** Content that was received and not taken: [`Settings::budget`]. Content that waits to be sent: [`QUEUE_BUDGET`], and [`MIN_PIECE`] for
 //! each stream beyond it. The outbox: [`OUTBOX`], one frame, and control frames up to [`MAX_CONTROL`]. Heads: the caller's limits. Deeds: `guard.rs`.
 //!
 //! **Source**: RFC 9113; RFC 8441; RFC 9218.
@@ -40,12 +40,12 @@ pub use content::Content;
 use reading::{Block, Reading};
 pub use send::ResponseParts;
 
-/// Content of all streams together that is received before it is taken, and the window of the connection.
+/// Usual [`Settings::budget`].
 pub const RECEIVE_BUDGET: u32 = 2_097_152;
 /// Window of a stream for an owner that cannot always take its content at once: a proxy.
 pub const STREAM_WINDOW: u32 = 65_536;
-/// Window of a stream that alone carries content; the rest of [`RECEIVE_BUDGET`] keeps others from waiting for it.
-const MAX_STREAM_WINDOW: u32 = RECEIVE_BUDGET - 4 * STREAM_WINDOW;
+/// Bytes of the budget that a stream which alone carries content leaves, so that others do not wait for it.
+const FOR_OTHERS: u32 = 4 * STREAM_WINDOW;
 /// Content of all streams together that waits to be sent, beside the outbox.
 pub const QUEUE_BUDGET: usize = 262_144;
 /// Content of one stream that waits to be sent.
@@ -85,9 +85,11 @@ pub struct Settings {
     pub role: Role,
     /// Most streams that are open at once: of a server, what its client may have; of a client, its own, whatever the server permits.
     pub streams: u32,
-    /// Window of each stream until its content is taken, which the peer receives in SETTINGS: [`STREAM_WINDOW`], or up to [`RECEIVE_BUDGET`] where
-    /// content is always taken at once.
+    /// Window of each stream until its content is taken, which the peer receives in SETTINGS: [`STREAM_WINDOW`], or up to the budget where content
+    /// is always taken at once.
     pub window: u32,
+    /// Content of all streams together that is received before it is taken, and the window of the connection; at least 512 KiB.
+    pub budget: u32,
     /// Limits for heads and trailer sections of the peer.
     pub head: HeadLimits,
 }
@@ -179,7 +181,7 @@ impl<T: Copy + PartialEq> Connection<T> {
             block: Block::default(),
             decoder: Decoder::default(),
             last_id: 0,
-            receive_window: i64::from(RECEIVE_BUDGET),
+            receive_window: i64::from(settings.budget),
             taken: 0,
             encoder: Encoder::default(),
             outbox: Vec::new(),
@@ -228,7 +230,7 @@ impl<T: Copy + PartialEq> Connection<T> {
                 ],
             );
         }
-        frame::write_window_update(&mut self.outbox, 0, RECEIVE_BUDGET - 65_535);
+        frame::write_window_update(&mut self.outbox, 0, self.settings.budget - 65_535);
     }
 
     /// Returns the number of open streams.

@@ -42,7 +42,13 @@ impl Http2Client {
     /// Opens at most `streams` at once.
     pub(super) fn new(streams: u32) -> Self {
         // Content is taken at once, and a small window would add round trips to the figures.
-        let settings = Settings { role: Role::Client, streams, window: RECEIVE_BUDGET, head: LIMITS };
+        let settings = Settings {
+            role: Role::Client,
+            streams,
+            window: RECEIVE_BUDGET,
+            budget: RECEIVE_BUDGET,
+            head: LIMITS,
+        };
         Self {
             connection: Connection::new(settings),
             streams: Vec::new(),

@@ -137,7 +137,7 @@ fn handshakes(to: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
                 [("full", service.handshakes_full), ("resumed", service.handshakes_resumed)]
             });
         counter "handfast_hello_retries",
-            "Handshakes that cost a round trip more because the client's key share was of a group not wanted here"
+            "Handshakes with an additional round trip: the client's key share was of a group that the policy does not prefer (HelloRetryRequest)"
             => rows(each(), |service| service.hello_retries);
         counter "handfast_client_certificates_failed",
             "Clients whose certificate failed, by what was wrong with it; they were refused, or served by the backends in fallback-backend"
@@ -302,7 +302,7 @@ fn certificates(to: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
     let fleet = snapshot.fleet.as_ref();
     let shared = fleet.and_then(|fleet| Some(now - unix_seconds(fleet.keys_shared_at?)));
     families! { to:
-        gauge "handfast_fleet_bus_up", "1: the bus of the fleet can be reached; 0: this machine goes on alone"
+        gauge "handfast_fleet_bus_up", "1: the bus of the fleet can be reached; 0: this machine continues without it"
             => fleet.map(|fleet| (NONE, u64::from(fleet.problem.is_none())));
         gauge "handfast_fleet_machines", "Machines of the fleet with a recent message, this one included"
             => fleet.map(|fleet| (NONE, fleet.machines.len() as u64 + 1));
@@ -396,7 +396,7 @@ fn process(to: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
 fn caches(to: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
     let each = || snapshot.caches.iter().map(|cache| (vec![("service", &*cache.service)], cache));
     families! { to:
-        gauge "handfast_cache_up", "1: the cache of the service works; 0: requests go past it, and the status page says why"
+        gauge "handfast_cache_up", "1: the cache of the service works; 0: requests bypass it, and the status page says why"
             => rows(each(), |cache| u64::from(cache.problem.is_none()));
         gauge "handfast_cache_objects", "Objects in the cache"
             => rows(each(), |cache| cache.objects);

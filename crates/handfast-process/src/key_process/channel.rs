@@ -71,11 +71,11 @@ impl fmt::Display for RequestError {
             Self::Ended => f.write_str("the key process ended, and is started again"),
             Self::Late(timeout) => write!(f, "the key process did not answer within {timeout:?}"),
             Self::Gone => f.write_str(
-                "the key process ended, and what starts it again did too: restart, or handfast upgrade",
+                "the key process ended, and so did the process that restarts it: restart, or handfast upgrade",
             ),
-            Self::NoChannel => f.write_str("the key process was not asked: too many threads sign"),
+            Self::NoChannel => f.write_str("the request was not sent to the key process: too many threads sign"),
             Self::TooLong(length) => {
-                write!(f, "the key process was not asked: {length} bytes are to be signed")
+                write!(f, "the request was not sent to the key process: {length} bytes are to be signed")
             }
             Self::Refused(why) => write!(f, "the key process refused: {why}"),
         }

@@ -136,7 +136,7 @@ impl AssignedSockets {
                      unit, or add it to a service's `listen`"
                 ),
                 _ => format!(
-                    "the process before this one listened on {address}{named}, and no service of this configuration does"
+                    "the previous process listened on {address}{named}, and no service of this configuration does"
                 ),
             }
         };

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use handfast_config::model::{BasicAuth, ForwardAuth, RateKey, RequestRate, RequestRoute, RouteAccess};
+use handfast_config::model::{BasicAuth, ForwardAuth, RateKey, RequestRate, RouteAccess};
 use handfast_net::clock::Moment;
 use handfast_net::prefix::{Prefix, PrefixSet};
 use handfast_pki::rules::Rules;
@@ -19,7 +19,7 @@ use super::verifier::Verifier;
 /// The gate of one route.
 #[derive(Debug)]
 pub(crate) struct Gate {
-    /// The route's name, by which a reload finds it.
+    /// The route's name, by which a reload finds it; empty: the service itself.
     name: Box<str>,
     allow: Option<PrefixSet>,
     refuse: PrefixSet,
@@ -42,14 +42,28 @@ pub(crate) struct Basic {
     pub(crate) verifier: Arc<Verifier>,
 }
 
-/// The gates of a service, one for each of its routes for requests; `None`: every request passes.
-pub(crate) type Gates = Vec<Option<Arc<Gate>>>;
+/// The gates of a service; `None`: every request passes.
+#[derive(Debug, Default)]
+pub(crate) struct Gates {
+    /// One for each of its routes for requests.
+    pub(crate) routes: Vec<Option<Arc<Gate>>>,
+    /// Of the service itself. What needs no waiting is for all routes, too.
+    pub(crate) service: Option<Arc<Gate>>,
+}
+
+impl Gates {
+    /// Returns every gate.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Arc<Gate>> {
+        self.routes.iter().chain([&self.service]).flatten()
+    }
+}
 
 impl Gate {
-    /// The gate of a route; `None` where it takes every request. `before`: those of the same service, whose use is passed on so that a
-    /// reload resets no limit. `users`: those of its file.
+    /// The gate of a route, or of a service (without a name); `None` where it takes every request. `before`: those of the same service, whose use
+    /// is passed on so that a reload resets no limit. `users`: those of its file.
     pub(crate) fn new(
-        RequestRoute { name, access: model, .. }: &RequestRoute,
+        name: &str,
+        model: &RouteAccess,
         before: Option<&Gates>,
         users: Option<Arc<Users>>,
         verifier: &Arc<Verifier>,
@@ -57,7 +71,7 @@ impl Gate {
         if model.is_open() {
             return None;
         }
-        let before = before.and_then(|before| before.iter().flatten().find(|gate| gate.name == *name));
+        let before = before.and_then(|before| before.all().find(|gate| *gate.name == *name));
         let used = before.and_then(|before| before.rate.as_ref());
         let rate = model.rate.as_ref().map(|model| RequestLimit::new(model, used));
         let basic = model.basic.as_ref().zip(users).map(|(BasicAuth { file, realm, passes }, users)| Basic {
@@ -67,7 +81,7 @@ impl Gate {
             users,
             verifier: Arc::clone(verifier),
         });
-        Some(Arc::new(Self { name: name.clone(), rate, basic, ..Self::with_lists(model) }))
+        Some(Arc::new(Self { name: name.into(), rate, basic, ..Self::with_lists(model) }))
     }
 
     /// A gate with the conditions that have no state.
@@ -103,7 +117,7 @@ impl Gate {
 
     /// The users of a file, among those that these gates have.
     pub(crate) fn known_users<'g>(gates: &'g Gates, file: &Path) -> Option<&'g Arc<Users>> {
-        let mut basic = gates.iter().flatten().filter_map(|gate| gate.basic.as_ref());
+        let mut basic = gates.all().filter_map(|gate| gate.basic.as_ref());
         basic.find(|basic| basic.file == file).map(|basic| &basic.users)
     }
 

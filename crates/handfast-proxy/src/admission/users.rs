@@ -247,12 +247,12 @@ fn check_bcrypt(hash: &str) -> Result<(), (&'static str, &'static str)> {
         Some(16..) => {
             Err(("a check by this cost of bcrypt takes seconds; the most is 15", "use `htpasswd -B -C 12`"))
         }
-        _ => Err(("this hash of bcrypt is broken", HINT)),
+        _ => Err(("this hash of bcrypt is malformed", HINT)),
     }
 }
 
 fn check_argon2(hash: &str) -> Result<(), (&'static str, &'static str)> {
-    let broken = ("this hash of Argon2 is broken", "make it again");
+    let broken = ("this hash of Argon2 is malformed", "make it again");
     let parsed = PasswordHash::new(hash).map_err(|_| broken)?;
     let params = Params::try_from(&parsed).map_err(|_| broken)?;
     if parsed.hash.is_none() || parsed.salt.is_none() {

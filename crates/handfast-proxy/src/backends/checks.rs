@@ -91,7 +91,7 @@ impl Checks {
         };
         // Each takes the place of the one before: there is always room.
         if orders.send_instead(plans, |_| true).is_err() {
-            tracing::error!("checks of backends: their thread takes no orders");
+            tracing::error!("health checks: their thread is unresponsive");
         }
     }
 }

@@ -137,7 +137,7 @@ impl Opening {
     /// **Errors**: it sent bytes before TLS began.
     pub(crate) fn into_early_bytes(self) -> Result<Vec<u8>, CloseReason> {
         if self.is_secured && !self.early.is_empty() {
-            return Err(reason(Cause::NotTls).because("it spoke before TLS began"));
+            return Err(reason(Cause::NotTls).because("it sent data before TLS began"));
         }
         Ok(self.early)
     }

@@ -113,7 +113,7 @@ fn direct(target: &Target, own: &OwnTargets, addresses: &Addresses) -> Vec<DialA
 pub(crate) enum HopPasswordError {
     #[error("{}: cannot be read: {source}; expected a password of at most 255 bytes", .file.display())]
     Read { file: PathBuf, source: io::Error },
-    #[error("{}: holds no password, expected one line of 1 to 255 bytes", .file.display())]
+    #[error("{}: contains no password, expected one line of 1 to 255 bytes", .file.display())]
     NoPassword { file: PathBuf },
     /// This process cannot act as the user that serves.
     #[error("{}: {source}", .file.display())]

@@ -53,7 +53,7 @@ pub(crate) enum Error {
     WorkerEnded,
     #[error("a worker thread did not answer within {0:?}")]
     WorkerSilent(Duration),
-    #[error("{worker} takes no orders: {waiting} wait there, and it does not look at them")]
+    #[error("{worker} is unresponsive: {waiting} orders wait for it")]
     MailboxFull { worker: String, waiting: usize },
     #[error(
         "listen on {address} (admin): {source}\n  hint: what listens there is no Handfast, or was too busy to answer (`ss -ltnp` names it); \
@@ -88,7 +88,7 @@ pub(crate) enum TakeOverError {
     /// The reason of the other process.
     #[error("{why}")]
     Refused { why: String },
-    #[error("it answered something else than was asked")]
+    #[error("its answer is for another request")]
     OutOfOrder,
     #[error("it handed over a socket that is {0}")]
     UnfitSocket(#[source] Unfit),

@@ -110,7 +110,7 @@ impl Fleet {
                 self.tasks.spawn(task);
                 self.joined = Some(Membership { parameters: known, requests, events });
             }
-            Err(refusal) => tracing::error!("fleet: {refusal}; this machine goes on alone"),
+            Err(refusal) => tracing::error!("fleet: {refusal}; this machine continues without it"),
         }
         Some(Some(tag))
     }

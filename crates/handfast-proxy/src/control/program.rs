@@ -312,7 +312,7 @@ impl Program {
         match &self.workers.request_heartbeats()[..] {
             [] => self.notifier.ping_watchdog(),
             late => tracing::error!(
-                "{} did not turn in time: the service manager is not told that all is well",
+                "{} stalled: the watchdog ping to the service manager is withheld",
                 late.join(", ")
             ),
         }

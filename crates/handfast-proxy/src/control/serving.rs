@@ -184,7 +184,7 @@ impl Serving {
         log_warnings(&[refused.warnings]);
         self.program.registry.reload_failed(&refused.problems);
         let generation = self.program.state.generation;
-        log_refusal(&format!("reload refused, generation {generation} goes on"), &refused.problems);
+        log_refusal(&format!("reload refused; generation {generation} keeps serving"), &refused.problems);
         Err(ReloadRefusal::Refused { problems: refused.problems })
     }
 

@@ -90,7 +90,7 @@ pub(crate) struct Workers {
 
 /// Starts the threads that verify passwords, if a service asks its clients for them.
 fn start_verifier(state: &State) -> io::Result<()> {
-    let gates = state.services.iter().flat_map(|service| service.gates.iter().flatten());
+    let gates = state.services.iter().flat_map(|service| service.gates.all());
     match gates.filter_map(|gate| gate.basic.as_ref()).next() {
         Some(basic) => basic.verifier.start(),
         None => Ok(()),
@@ -188,7 +188,7 @@ impl Workers {
             );
         }
         if let Err(error) = open_caches(state) {
-            tracing::error!("open the cache of a service: start a thread: {error}; requests go past it");
+            tracing::error!("open the cache of a service: start a thread: {error}; requests bypass it");
         }
         for (worker, share) in self.handles.iter().zip(shares) {
             worker.order(Order::Install(Arc::clone(state), share))?;

@@ -104,7 +104,7 @@ async fn upgrade<R: Runtime>(
     // Its client sends nothing before it was greeted.
     if !early.is_empty() {
         let reason = CloseReason::new(Step::Hello, Side::Client, Cause::Starttls);
-        return Err(reason.because("it spoke before it was greeted"));
+        return Err(reason.because("it sent data before the greeting"));
     }
     let mut backend = dial(connection, Chosen::SERVICE).await?;
     let greeting = match greeting_of(&mut backend)? {
@@ -174,7 +174,7 @@ async fn log_in<R: Runtime>(
         if !step(connection, &mut login, &mut carried, &mut backend.connected.leg)? {
             let has_spoken = backend.connected.leg.sent() > 0;
             let side = if has_spoken { Side::Backend } else { Side::Client };
-            wait_for_peer(connection, side, Step::Connect, "the login was not over").await?;
+            wait_for_peer(connection, side, Step::Connect, "before the login was complete").await?;
         }
     }
     // The relay takes over the unread bytes.

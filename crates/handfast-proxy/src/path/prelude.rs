@@ -142,7 +142,7 @@ pub(super) async fn send<R: Runtime>(
         if client.unsent() == 0 {
             return Ok(());
         }
-        wait_for_peer(connection, Side::Client, Step::Hello, "it did not take the answer").await?;
+        wait_for_peer(connection, Side::Client, Step::Hello, "it did not receive the answer").await?;
     }
 }
 

@@ -185,7 +185,7 @@ impl Relay {
                     // Counted where people depend on it, and an error where it is tested: see invariant 5.
                     debug_assert!(
                         in_vain < SPIN_LIMIT,
-                        "the relay was woken {in_vain} times and moved nothing"
+                        "the relay was woken {in_vain} times without progress"
                     );
                     account.record.idle_turns = account.record.idle_turns.saturating_add(1);
                     account.thread.metrics.spurious(1);

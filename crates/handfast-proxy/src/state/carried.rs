@@ -135,7 +135,7 @@ pub(crate) struct RingId(usize);
 /// Settings that make two services use the same keys: source, rotation and lifetime.
 type RingIdentity = (KeySource, Duration, Duration);
 
-/// Keys that were in the memory of the process before this one.
+/// Keys that were in the memory of the previous process.
 #[derive(Debug)]
 pub(crate) struct GivenKeys {
     pub(crate) rotate: Duration,
@@ -156,7 +156,7 @@ pub(crate) struct KeyRings {
 }
 
 impl KeyRings {
-    /// With keys of the process before this one, each with its fleet, for services that want just those; `fleet` is that of this process, and
+    /// With keys of the previous process, each with its fleet, for services that want just those; `fleet` is that of this process, and
     /// `user` serves.
     pub(crate) fn with(given: Vec<(Option<Tag>, GivenKeys)>, fleet: Option<Tag>, user: ServiceUser) -> Self {
         Self { rings: Vec::new(), given, fleet, user }
@@ -174,7 +174,7 @@ impl KeyRings {
         self.rings.iter().filter_map(given).collect()
     }
 
-    /// Those of the process before this one for a ring without a file, if there are any. Keys of another fleet, of one that was left, or of none
+    /// Those of the previous process for a ring without a file, if there are any. Keys of another fleet, of one that was left, or of none
     /// for one that was joined stay where they are: machines with the secret of before may have them.
     fn take_given(&mut self, fleet: Option<&Tag>, settings: TicketSettings) -> Option<GivenKeys> {
         let place = self.given.iter().position(|(of, given)| {
@@ -194,7 +194,7 @@ impl KeyRings {
                 return Ok(keys);
             }
             tracing::warn!(
-                "the ticket keys of the process before this one are not understood: its clients make a full handshake"
+                "the ticket keys of the previous process have an unknown format: its clients need a full handshake"
             );
         }
         TicketKeys::random(now, settings)

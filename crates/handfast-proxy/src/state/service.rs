@@ -33,7 +33,7 @@ use crate::backends::tunnel::ProxyHop;
 use crate::cache::ServiceCache;
 use handfast_config::model::{
     self, BackendAlpn, BackendRevocation, BackendTls, BackendVerification, CertificateEntry, ClientChecks,
-    RouteTls, Service, Sticky, each_once,
+    RouteAccess, RouteTls, Service, Sticky, each_once,
 };
 
 /// Parts of a service whose TLS ends here; empty for another one.
@@ -388,14 +388,19 @@ impl<'b, 'a, 'p> ServiceBuilder<'b, 'a, 'p> {
 impl ServiceBuilder<'_, '_, '_> {
     /// `None` where a file of users cannot be used.
     fn gates(&mut self) -> Option<Gates> {
-        let routes = self.model.http.as_ref().map_or(&[][..], |http| &http.routes);
+        let Some(http) = &self.model.http else { return Some(Gates::default()) };
         let before = self.before.map(|before| &before.gates);
-        let mut gates = Vec::with_capacity(routes.len());
+        let mut gates = Gates::default();
         let mut is_whole = true;
-        for route in routes {
-            let users = route.access.basic.as_ref().map(|basic| self.users(&basic.file, &gates));
+        let mut gate = |name: &str, access: &RouteAccess, gates: &Gates| {
+            let users = access.basic.as_ref().map(|basic| self.users(&basic.file, gates));
             is_whole &= !matches!(users, Some(None));
-            gates.push(Gate::new(route, before, users.flatten(), &self.context.carried.verifier));
+            Gate::new(name, access, before, users.flatten(), &self.context.carried.verifier)
+        };
+        gates.service = gate("", &http.access, &gates);
+        for route in &http.routes {
+            let of_route = gate(&route.name, &route.access, &gates);
+            gates.routes.push(of_route);
         }
         is_whole.then_some(gates)
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use handfast_config::model::{
     BackendVersion, FieldChange, FieldRule, ForwardAuth, Http, PoolLimits, RequestLimits, RequestRules,
-    RouteAction, RouteLimits, Service, Share, Template,
+    RouteAccess, RouteAction, RouteLimits, Service, Share, Template,
 };
 use handfast_config::{PathRule, RequestTable, ResolvedRoute, ResolvedRoutes};
 
@@ -31,6 +31,8 @@ pub(crate) struct ThreadHttp {
     pub(crate) fallback: Rc<ThreadRequestRoute>,
     /// Clients that are proxies and name their own clients.
     pub(crate) trusted: Option<TrustedSenders>,
+    /// Conditions that every request must meet. Its sender is identified by the gate of its route.
+    pub(crate) gate: Option<Arc<Gate>>,
     /// A route takes a share of its requests.
     pub(crate) has_shares: bool,
     /// A route decides about requests by their path, so every reading of a path has to be checked.
@@ -149,24 +151,24 @@ impl ThreadRequestRoute {
         }
     }
 
-    /// The service itself.
-    fn fallback(limits: RequestLimits, http: &Http, cache: Option<&Arc<ServiceCache>>) -> Rc<Self> {
-        Rc::new(Self {
+    /// All requests to servers beside the backends.
+    fn open(limits: RequestLimits, http: &Http) -> Self {
+        Self {
             name: None,
             action: RouteAction::Inherit,
             path: None,
-            rules: shared(&http.rules),
-            dropped_trailers: dropped_trailers(http, &http.rules, None),
+            rules: None,
+            dropped_trailers: dropped_trailers(http, &RequestRules::default(), None),
             gate: None,
             limits,
             sticky: None,
             auth: None,
             is_for_some: false,
-            cache: cache.cloned(),
+            cache: None,
             mirror: None,
             index: None,
             is_guard: false,
-        })
+        }
     }
 
     /// The backends of a request that came by a connection with these. A client whose certificate failed is for the backends of such clients
@@ -192,13 +194,19 @@ impl ThreadHttp {
         let resolved = ResolvedRoutes::new(service)?;
         let places = service.request_routes().zip(service.auth_routes()).zip(service.mirror_routes());
         let places = places.map(|(((index, _), auth), mirror)| [index, auth, mirror]);
-        let routes = resolved.routes.iter().zip(places).zip(gates.iter().zip(keys));
-        let routes = routes.map(|((route, places), own)| {
-            Rc::new(ThreadRequestRoute::new(service, http, route, places, own, (cache, threads)))
-        });
-        let routes: Vec<_> = routes.collect();
-        let all = Self::of(http.clone(), http.limits(&RouteLimits::default()), cache, threads);
+        let of_service = ([None, service.auth_routes().last().flatten(), None], (&gates.service, &None));
+        let own = places.zip(gates.routes.iter().zip(keys)).chain([of_service]);
+        let all = resolved.routes.iter().chain([&resolved.fallback]).zip(own);
+        let mut routes: Vec<_> = all
+            .map(|(route, (places, own))| {
+                Rc::new(ThreadRequestRoute::new(service, http, route, places, own, (cache, threads)))
+            })
+            .collect();
+        let fallback = routes.pop()?;
+        let all = Self::of(http.clone(), http.limits(&RouteLimits::default()), threads);
         Some(Rc::new(Self {
+            fallback,
+            gate: gates.service.clone(),
             decides_by_path: resolved.decides_by_path(),
             table: RequestTable::new(service),
             routes,
@@ -217,17 +225,19 @@ impl ThreadHttp {
             failure_ratio: None,
             concurrency: None,
             rules: RequestRules::default(),
+            access: RouteAccess::default(),
             routes: Vec::new(),
             ..http.clone()
         };
-        Rc::new(Self::of(model, RequestLimits { retries: 1, ..limits }, None, threads))
+        Rc::new(Self::of(model, RequestLimits { retries: 1, ..limits }, threads))
     }
 
     /// Without routes.
-    fn of(model: Http, limits: RequestLimits, cache: Option<&Arc<ServiceCache>>, threads: usize) -> Self {
+    fn of(model: Http, limits: RequestLimits, threads: usize) -> Self {
         Self {
             connections: model.pool.connections.div_ceil(threads.max(1)),
-            fallback: ThreadRequestRoute::fallback(limits, &model, cache),
+            fallback: Rc::new(ThreadRequestRoute::open(limits, &model)),
+            gate: None,
             model,
             table: RequestTable::default(),
             routes: Vec::new(),
@@ -242,9 +252,13 @@ impl ThreadHttp {
         index.map_or(&self.fallback, |index| &self.routes[index])
     }
 
+    fn all_routes(&self) -> impl Iterator<Item = &Rc<ThreadRequestRoute>> {
+        self.routes.iter().chain([&self.fallback])
+    }
+
     /// Returns true if a route forwards something of a client's certificate. Otherwise connections do not keep it.
     pub(crate) fn forwards_certificates(&self) -> bool {
-        self.routes.iter().any(|route| {
+        self.all_routes().any(|route| {
             let target = match &route.action {
                 RouteAction::Redirect(target, _) => Some(target),
                 _ => None,
@@ -256,12 +270,12 @@ impl ThreadHttp {
 
     /// Returns true if a route keeps responses.
     pub(crate) fn has_cache(&self) -> bool {
-        self.routes.iter().chain([&self.fallback]).any(|route| route.cache.is_some())
+        self.all_routes().any(|route| route.cache.is_some())
     }
 
     /// Returns true if a route has conditions on the content of a client's certificate.
     pub(crate) fn has_certificate_conditions(&self) -> bool {
-        let mut gates = self.routes.iter().filter_map(|route| route.gate.as_ref());
+        let mut gates = self.all_routes().filter_map(|route| route.gate.as_ref());
         gates.any(|gate| !gate.certificates.is_empty())
     }
 

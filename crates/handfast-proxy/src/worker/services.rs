@@ -372,8 +372,9 @@ impl ThreadService {
         let names: Vec<_> = names.map(|(name, _)| name.as_str()).collect();
         let reason = |cause| CloseReason::new(Step::Connect, Side::Operator, cause);
         match (group.is_all_out(), names.is_empty()) {
-            (true, _) => reason(Cause::NoBackend)
-                .because("checks find every one down, or an operator has taken it out of use"),
+            (true, _) => {
+                reason(Cause::NoBackend).because("checks find every one down, or an operator has disabled it")
+            }
             (false, true) => reason(Cause::NoBackend),
             (false, false) => reason(Cause::NameNotResolved).because(names.join(", ")),
         }

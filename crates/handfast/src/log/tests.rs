@@ -206,7 +206,7 @@ fn a_summary_counts() {
 7 lines are missing
 
 cause     side    step   connections
-finished  client  relay            2  both directions ended in order
+finished  client  relay            2  closed cleanly in both directions
 reset     client  relay            1  the client reset the connection
 
 service  connections  failed

@@ -60,6 +60,7 @@ mod responses_are_kept_whatever_step_fails;
 mod root_trusts_nothing_of_the_service_user;
 mod routes_are_for_those_they_name;
 mod routes_change_what_they_say;
+mod routes_have_the_settings_of_their_service;
 mod routes_limit_how_many_requests;
 mod sessions_with_backends_never_outlive_their_checks;
 // connect

@@ -45,7 +45,7 @@ fn a_file_is_followed_over_its_rotation() {
     // From the beginning, so that nothing depends on who is first.
     let tool = Tool::start(PROGRAM, &["log", "-c", &config, "--follow", "--since", "1h"]);
     refused(&proxy);
-    tool.output.containing("hello not-tls: the client spoke something that is not TLS");
+    tool.output.containing("hello not-tls: the client sent something that is not TLS");
     std::fs::rename(&path, folder.file("access.log.1")).expect("the folder is ours");
     served(&proxy);
     tool.output.containing("1.3 ");

@@ -31,7 +31,7 @@ fn once_over_http() {
         "worker-0",
         "TLSv1.3 full",
         "hello / client / not-tls",
-        "the client spoke something that is not TLS",
+        "the client sent something that is not TLS",
         &stage.backend.address.to_string(),
         &address.to_string(),
         &format!("process {} ", stage.proxy.process().0),

@@ -48,11 +48,13 @@ fn five_lines_are_a_service_in_http_mode() {
         pool: PoolLimits { connections: 256, idle: seconds(30), requests: 1000 },
         concurrency: None,
         streams: 100,
+        http2_window: 2_097_152,
         retries: 1,
         count_failures: false,
         failure_ratio: None,
         cache: None,
         rules: RequestRules::default(),
+        access: RouteAccess::default(),
         routes: Vec::new(),
     };
     assert_eq!(service.http, Some(expected));
@@ -67,7 +69,7 @@ fn every_key_of_http_mode_is_read() {
         "[service.http]\nbackend-version = \"h2\"\nforwarded = \"both\"\ntrust-forwarded-from = [\"10.0.0.0/8\", \"192.0.2.7\"]\n\
          request-id = \"X-Trace\"\nmax-header-size = \"8KiB\"\nmax-start-line = \"4KiB\"\nmax-headers = 64\nunderscores = \"refuse\"\nhalf-close = \"answer\"\n\
          max-body = \"1GiB\"\nidle = \"15s\"\nheader-timeout = \"5s\"\nbody-timeout = \"none\"\nresponse-timeout = \"none\"\npool = 7\n\
-         pool-idle = \"4s\"\npool-requests = 9\nmin-rate = 0\nmax-streams = 8\nretries = 0\ncount-failures = true\nfailure-ratio = \"50%\"\n",
+         pool-idle = \"4s\"\npool-requests = 9\nmin-rate = 0\nmax-streams = 8\nhttp2-window = \"8MiB\"\nretries = 0\ncount-failures = true\nfailure-ratio = \"50%\"\n",
     );
     let prefix = |text: &str| ProxySender::Prefix(text.parse().expect("a prefix"));
     let expected = Http {
@@ -91,6 +93,7 @@ fn every_key_of_http_mode_is_read() {
         pool: PoolLimits { connections: 7, idle: seconds(4), requests: 9 },
         concurrency: None,
         streams: 8,
+        http2_window: 8_388_608,
         retries: 0,
         count_failures: true,
         failure_ratio: Share::of_hundredths(5_000),

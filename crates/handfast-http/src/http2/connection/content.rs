@@ -8,7 +8,7 @@ use super::super::frame::{self, ErrorCode, FrameHead, flag};
 use super::super::guard::{Deed, TINY};
 use super::super::streams::{Slot, StreamEnd, StreamKey};
 use super::reading::Reading;
-use super::{Connection, ConnectionError, MAX_STREAM_WINDOW, RECEIVE_BUDGET, Role, STREAM_WINDOW};
+use super::{Connection, ConnectionError, FOR_OTHERS, Role, STREAM_WINDOW};
 
 impl<T: Copy + PartialEq> Connection<T> {
     /// Begins a DATA frame. `padding`: its Pad Length, if it has one.
@@ -169,7 +169,7 @@ impl<T: Copy + PartialEq> Connection<T> {
             return;
         }
         self.taken += count;
-        if self.taken >= RECEIVE_BUDGET / 8 {
+        if self.taken >= self.settings.budget / 8 {
             frame::write_window_update(&mut self.outbox, 0, self.taken);
             self.receive_window += i64::from(std::mem::take(&mut self.taken));
         }
@@ -196,8 +196,8 @@ impl<T: Copy + PartialEq> Connection<T> {
     fn share(&mut self) -> u32 {
         let receiving =
             self.streams.iter_mut().filter(|slot| !slot.has_received_end && slot.taken > 0).count();
-        let share = RECEIVE_BUDGET / u32::try_from(receiving.max(1)).unwrap_or(u32::MAX);
-        share.clamp(STREAM_WINDOW, MAX_STREAM_WINDOW)
+        let share = self.settings.budget / u32::try_from(receiving.max(1)).unwrap_or(u32::MAX);
+        share.clamp(STREAM_WINDOW, self.settings.budget - FOR_OTHERS)
     }
 
     /// The length of the content that follows a head, which it must have; some of it may have come.

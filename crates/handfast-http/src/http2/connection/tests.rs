@@ -31,7 +31,13 @@ const LIMITS: HeadLimits = HeadLimits {
 };
 
 fn server() -> Connection<u32> {
-    Connection::new(Settings { role: Role::Server, streams: 100, window: STREAM_WINDOW, head: LIMITS })
+    Connection::new(Settings {
+        role: Role::Server,
+        streams: 100,
+        window: STREAM_WINDOW,
+        budget: RECEIVE_BUDGET,
+        head: LIMITS,
+    })
 }
 
 impl Pair {
@@ -40,6 +46,7 @@ impl Pair {
             role: Role::Client,
             streams: 1_000,
             window: STREAM_WINDOW,
+            budget: RECEIVE_BUDGET,
             head: LIMITS,
         });
         let (to_server, to_client, text) = (Vec::new(), Vec::new(), HeadText::default());

@@ -61,7 +61,7 @@ impl Stage {
     fn late(self) -> CloseReason {
         let detail = match self {
             Self::Dialling => "while it was dialled",
-            Self::Opening => "in what is said before TLS, or to the proxy on the way",
+            Self::Opening => "in the dialogue before TLS, or with the proxy of connect-through",
             Self::Handshake => "during the TLS handshake with it",
             Self::Greeting => "it did not greet",
         };

@@ -56,7 +56,8 @@ fn advance<S: Socket, C>(
 fn of_leg(broken: Broken) -> ConnectFailure {
     match broken.why {
         Why::Truncated => ConnectFailure::Attempt(
-            reason(Cause::CLOSED_EARLY).because("in what is said before TLS, or to the proxy on the way"),
+            reason(Cause::CLOSED_EARLY)
+                .because("in the dialogue before TLS, or with the proxy of connect-through"),
         ),
         _ => ConnectFailure::leg(broken),
     }

@@ -1,4 +1,4 @@
-//! The admin address: bound at a start, or waited for until the process before this one stops.
+//! The admin address: bound at a start, or waited for until the previous process stops.
 
 use std::io;
 use std::rc::Rc;

@@ -199,7 +199,7 @@ fn outcome(answer: UpgradeReply) -> Result<String, UpgradeFailure> {
         UpgradeReply::Done { text } => Ok(shown(&text)),
         UpgradeReply::Refused { why } => Err(UpgradeFailure::Refused(shown(&why))),
         UpgradeReply::Go | UpgradeReply::Offer(_) | UpgradeReply::Launch {} => {
-            Err(UpgradeFailure::Unanswered("it answered something else than was asked".into()))
+            Err(UpgradeFailure::Unanswered("its answer is for another request".into()))
         }
     }
 }

@@ -192,7 +192,7 @@ impl Upgrades {
             Err(error) => {
                 self.logged = Some(error.kind());
                 tracing::error!(
-                    "upgrade socket: this process is no longer the one at {}: {error}; retrying until it is",
+                    "upgrade socket: {} belongs to another process: {error}; retrying until it is free",
                     path.display()
                 );
             }
@@ -224,7 +224,7 @@ impl Upgrades {
     /// Holds a conversation on a separate thread; refused when there are too many.
     fn converse(&self, conversation: impl FnOnce(&Sender<UpgradeEvent>) + Send + 'static) -> io::Result<()> {
         let place = Arc::clone(&self.conversations).try_acquire_owned();
-        let place = place.map_err(|_| io::Error::other("too many ask at once"))?;
+        let place = place.map_err(|_| io::Error::other("too many requests at once"))?;
         let events = self.event_sender.clone();
         let run = move || {
             conversation(&events);

@@ -132,7 +132,7 @@ impl Taking {
         self.upgrade.take_if(|(known, _)| known == path).map(|(_, socket)| socket)
     }
 
-    /// Makes the standings of backends those that the process before this one knew.
+    /// Makes the standings of backends those that the previous process knew.
     pub(crate) fn restore(&mut self, state: &State) {
         for known in std::mem::take(&mut self.offer.standings) {
             let service = state.services.iter().find(|service| service.model.name == known.service);

@@ -78,7 +78,13 @@ where
 {
     let Connected { leg, spoken, .. } = connected;
     let head = HeadLimits { head: MAX_HEAD, ..connection.http.model.head };
-    let settings = Settings { role: Role::Client, streams: MAX_STREAMS, window: STREAM_WINDOW, head };
+    let settings = Settings {
+        role: Role::Client,
+        streams: MAX_STREAMS,
+        window: STREAM_WINDOW,
+        budget: connection.http.model.http2_window,
+        head,
+    };
     let link = Http2Link::new::<R>(settings, Side::Backend);
     let shared =
         Rc::new(Shared { link, is_over: Cell::new(false), open: Cell::new(0), served: Cell::new(0), most });

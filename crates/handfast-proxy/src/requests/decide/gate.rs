@@ -58,13 +58,22 @@ impl<'c> Routes<'c> {
         Err(ambiguous("a backend may read its path as that of another route, which decides otherwise"))
     }
 
+    /// Checks the conditions that need no waiting: of the service, and of the route.
+    pub(crate) fn check_conditions(&self, facts: &RequestFacts<'_>, now: Moment) -> Result<(), Box<Refusal>> {
+        let of_service = facts.connection.http.gate.iter();
+        let of_route = self.route.gate.iter().filter(|_| self.route.name.is_some());
+        of_service.chain(of_route).try_for_each(|gate| check(gate, facts, now))
+    }
+
     /// Counts the request for the limits of the other routes: a backend may read its path as theirs.
     pub(crate) fn check_other_rates(
         &self,
         facts: &RequestFacts<'_>,
         now: Moment,
     ) -> Result<(), Box<Refusal>> {
-        let mut gates = self.others.iter().filter_map(|other| other.gate.as_ref());
+        // The service's limit is counted once, for all routes.
+        let routes = self.others.iter().filter(|other| other.name.is_some());
+        let mut gates = routes.filter_map(|other| other.gate.as_ref());
         gates.try_for_each(|gate| check_rate(gate, facts, now))
     }
 
@@ -106,7 +115,7 @@ fn ambiguous(detail: &'static str) -> Box<Refusal> {
 }
 
 /// Checks the conditions that need no waiting.
-pub(crate) fn check(gate: &Gate, facts: &RequestFacts<'_>, now: Moment) -> Result<(), Box<Refusal>> {
+fn check(gate: &Gate, facts: &RequestFacts<'_>, now: Moment) -> Result<(), Box<Refusal>> {
     if let Some(detail) = gate.refuses(client(facts)) {
         return Err(forbidden(detail));
     }

@@ -444,9 +444,7 @@ fn action(routes: &Routes<'_>, facts: &RequestFacts<'_>) -> Action {
 fn check(routes: &Routes<'_>, facts: &RequestFacts<'_>) -> Result<(), Box<Refusal>> {
     routes.check()?;
     let now = Moment::now();
-    if let Some(gate) = &routes.route.gate {
-        gate::check(gate, facts, now)?;
-    }
+    routes.check_conditions(facts, now)?;
     routes.check_other_rates(facts, now)?;
     gate::check_new_target(routes.route, facts.path)
 }

@@ -47,8 +47,13 @@ where
     R::Socket: 'static,
 {
     let http = &connection.http.model;
-    let settings =
-        Settings { role: Role::Server, streams: http.streams, window: STREAM_WINDOW, head: http.head };
+    let settings = Settings {
+        role: Role::Server,
+        streams: http.streams,
+        window: STREAM_WINDOW,
+        budget: http.http2_window,
+        head: http.head,
+    };
     let link = Http2Link::new::<R>(settings, Side::Client);
     let connection = &Rc::new(connection.clone());
     let session = Session { connection, link: &link, is_reused: Cell::new(false) };

@@ -71,7 +71,7 @@ fn a_conversation_that_fails_has_its_cause() {
         (tunnel, b"SSH-2.0-x\r\n", false, "tunnel", "a status line"),
         (tunnel, b"HTTP/1.1 2", true, "closed-early", "to the proxy on the way"),
         (tunnel, b"HTTP/1.1 2", false, "connect-timeout", "to the proxy on the way"),
-        (through_to_tls, b"HTTP/1.1 200 OK\r\n\r\n220 mx", false, "not-tls", "it spoke before TLS began"),
+        (through_to_tls, b"HTTP/1.1 200 OK\r\n\r\n220 mx", false, "not-tls", "it sent data before TLS began"),
         (starttls_scene, b"220 mx\r\n250 STARTTLS\r\n", false, "plaintext-injected", ""),
         (starttls_scene, b"554 go away\r\n", false, "starttls-refused", "554 go away"),
         (starttls_scene, b"220 mx\r\n", false, "connect-timeout", "before TLS"),

@@ -133,7 +133,7 @@ fn a_client_that_does_not_take_the_answer_is_not_waited_for() {
     play.client.borrow_mut().room = 100_000;
     play.client.borrow_mut().peer_ended = true;
     assert_eq!(play.end(), Some(("hello", "client", "handshake-timeout")));
-    assert_eq!(detail(&scene), "it did not take the answer");
+    assert_eq!(detail(&scene), "it did not receive the answer");
 }
 
 #[test]
