@@ -7,8 +7,10 @@
 //! |---|---|
 //! | read and write heads and bodies of HTTP/1 | [`http1`] |
 //! | read and write frames and heads of HTTP/2 | [`http2`] |
+//! | know which content coding a client accepts | [`content_coding`] |
 
 #![forbid(unsafe_code)]
 
+pub mod content_coding;
 pub mod http1;
 pub mod http2;

@@ -4,12 +4,13 @@
 
 use super::Version;
 use super::error::{HeadError, Rule};
-use super::field::Field;
+use super::field::{Field, Kind};
 use super::framing::{Coding, Facts, Framing};
 use super::head::{HeadProgress, run};
 use super::limits::HeadLimits;
 use super::lines::{Lines, Stop};
 use super::request::{Method, values};
+use super::write::push_field;
 
 /// The head of a response.
 #[derive(Clone, Copy, Debug)]
@@ -75,6 +76,35 @@ impl<'a> ResponseHead<'a> {
     /// The values of all fields with this name; the case does not matter.
     pub fn values(&self, name: &str) -> impl Iterator<Item = &'a [u8]> {
         values(self.text, self.fields, name)
+    }
+
+    /// Returns the same head without the fields that `drops` names and with others behind the rest. A field of the proxy's own that cannot be
+    /// one is left out, as [`push_field`] does.
+    pub fn changed<'r>(
+        &self,
+        (text, fields): (&'r mut Vec<u8>, &'r mut Vec<Field>),
+        drops: impl Fn(&[u8]) -> bool,
+        added: &[(&str, &[u8])],
+    ) -> ResponseHead<'r>
+    where
+        'a: 'r,
+    {
+        text.clear();
+        text.extend_from_slice(self.text);
+        fields.clear();
+        fields.extend(self.fields.iter().filter(|field| !drops(field.name(self.text))));
+        for (name, value) in added {
+            let start = text.len();
+            if push_field(text, name, value) {
+                fields.push(Field::plain(start, name.len(), value.len(), Kind::of(name.as_bytes())));
+            }
+        }
+        ResponseHead { text, fields, ..*self }
+    }
+
+    /// Returns the same head for content whose length is not known.
+    pub const fn without_length(&self) -> Self {
+        Self { content_length: None, is_chunked: true, ..*self }
     }
 }
 
