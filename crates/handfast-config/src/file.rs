@@ -239,6 +239,7 @@ fn process(section: &Table<'_>) -> Process {
         private_keys_apart: section.or_default(&keys::PRIVATE_KEYS),
         sandbox: section.or_default(&keys::SANDBOX),
         sandbox_folders: section.list(&keys::SANDBOX_FOLDERS),
+        compression_memory: section.optional(&keys::COMPRESSION_MEMORY),
     };
     check::process(section, &process);
     let placed =

@@ -17,6 +17,7 @@ mod check;
 pub(crate) mod certificate_values;
 mod client_certificates;
 pub(crate) mod client_values;
+pub(crate) mod compression;
 mod fleet;
 mod http;
 mod limits;
@@ -154,6 +155,13 @@ section! {
         why "only the operator knows what will be named later",
         example "[\"/etc/letsencrypt\", \"/srv/certificates\"]", elsewhere "read-paths allowed-paths readable",
         needs_restart "a process cannot widen its sandbox";
+
+    /// Most memory of the responses that are compressed at once, divided evenly among the worker threads. A response that finds none left is
+    /// sent as it is, and counted.
+    COMPRESSION_MEMORY: Size = "compression-memory", Size(1024 * 1024..=64 * 1024 * 1024 * 1024),
+        absent "32 MiB for each worker thread",
+        why "enough for 50 responses at once on each thread; a slow client holds up to 1 MiB until its response ends",
+        example "\"512MiB\"", elsewhere "gzip-buffers maxzlibmem tune-zlib-memlevel maxcompcpuusage";
 }
 
 section! {

@@ -21,6 +21,7 @@ mod acme;
 mod fleet;
 mod address;
 mod check;
+mod compression;
 mod http;
 mod path;
 mod program;
@@ -37,6 +38,7 @@ pub(crate) use address::{
     RuleName, SourceAddress, SourceItem, is_local,
 };
 pub(crate) use check::{Bytes, StatusRange};
+pub(crate) use compression::{Compression, MediaRange};
 pub(crate) use fleet::{BusUrl, Token};
 pub(crate) use http::{
     FieldCondition, HostPattern, MethodName, PathPattern, PathPrefix, PathStart, RequestIdField,

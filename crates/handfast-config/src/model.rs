@@ -16,6 +16,7 @@ mod backend;
 pub(crate) mod cache;
 mod check;
 mod client_certificates;
+pub(crate) mod compression;
 mod http;
 mod limits;
 mod places;
@@ -35,6 +36,7 @@ pub use backend::{Backend, Balance, ConnectThrough, Source, Target, TunnelKind};
 pub use cache::{Cache, PathPatterns};
 pub use check::{Check, CheckKind};
 pub use client_certificates::{ClientCertificates, ClientChecks};
+pub use compression::{Compression, MediaRanges, RouteCompression};
 pub use fleet::Fleet;
 pub use http::{
     BackendVersion, Concurrency, Forwarded, HalfClose, Http, HttpTimeouts, PoolLimits, RequestRoute,
@@ -109,6 +111,8 @@ pub struct Process {
     pub sandbox: bool,
     /// Folders, and files, that reloads may read beside those that the configuration names at the start.
     pub sandbox_folders: Vec<PathBuf>,
+    /// Most bytes of memory for compression; `None`: a fixed amount for each worker thread.
+    pub compression_memory: Option<usize>,
 }
 
 /// Destination of the access log (`[access-log]`).

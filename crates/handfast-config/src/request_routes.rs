@@ -4,8 +4,8 @@
 //! In: the model of a service. Out: for each route everything that applies to its requests, and the routes that one path may lead to.
 
 use crate::model::{
-    Cache, Http, Mirror, RequestLimits, RequestRoute, RequestRules, RouteAccess, RouteAction, RouteLimits,
-    Service, Sticky,
+    Cache, Compression, FieldChange, FieldRule, Http, Mirror, RequestLimits, RequestRoute, RequestRules,
+    RouteAccess, RouteAction, RouteLimits, Service, Sticky,
 };
 use crate::path_readings::path_readings;
 use crate::path_rule::PathRule;
@@ -36,12 +36,15 @@ pub struct ResolvedRoute<'s> {
     pub mirror: Option<&'s Mirror>,
     /// The cache for its responses.
     pub cache: Option<&'s Cache>,
+    /// Compression of its responses; `None`: none, also where they may have secrets.
+    pub compression: Option<Compression>,
     /// Some requests for one of its URLs take another route.
     pub is_for_some: bool,
 }
 
 impl<'s> ResolvedRoute<'s> {
-    fn of(http: &'s Http, route: &'s RequestRoute) -> Self {
+    pub(crate) fn of(http: &'s Http, route: &'s RequestRoute) -> Self {
+        let compression = route.compression.resolve(http.compression.as_ref());
         Self {
             name: Some(&route.name),
             action: &route.action,
@@ -52,6 +55,8 @@ impl<'s> ResolvedRoute<'s> {
             sticky: route.sticky.as_ref(),
             mirror: route.mirror.as_ref(),
             cache: http.cache.as_ref().filter(|_| route.is_cached),
+            compression: compression
+                .filter(|own| compresses(own, &route.rules, [&route.access, &http.access])),
             is_for_some: !route.methods.is_empty() || !route.headers.is_empty() || route.share.is_some(),
         }
     }
@@ -67,6 +72,10 @@ impl<'s> ResolvedRoute<'s> {
             sticky: None,
             mirror: None,
             cache: http.cache.as_ref(),
+            compression: http
+                .compression
+                .clone()
+                .filter(|own| compresses(own, &http.rules, [&http.access, &http.access])),
             is_for_some: false,
         }
     }
@@ -90,6 +99,17 @@ impl<'s> ResolvedRoute<'s> {
             self.cache.is_some() != fallback.cache.is_some() || self.limits.body != fallback.limits.body;
         self.is_guard() || self.access.is_some() || is_exception || fallback.is_guard()
     }
+}
+
+/// Returns true if responses can be compressed: they have no secrets, and no rule takes away fields that say how they are coded. `accesses`: that of
+/// the route, and that of its service, whose certificates are those of all routes.
+fn compresses(own: &Compression, rules: &RequestRules, accesses: [&RouteAccess; 2]) -> bool {
+    let replaces = |rule: &FieldRule| matches!(rule.change, FieldChange::Set(_) | FieldChange::Remove);
+    let is_needed =
+        |name: &str| ["content-encoding", "vary"].iter().any(|own| name.eq_ignore_ascii_case(own));
+    let takes_away = rules.response.iter().any(|rule| replaces(rule) && is_needed(&rule.name));
+    let is_by_certificate = accesses.iter().any(|access| !access.certificates.is_empty());
+    !takes_away && (own.with_secrets || !(is_by_certificate || accesses[0].identifies()))
 }
 
 /// All routes of a service for requests.

@@ -6,7 +6,7 @@
 use crate::keys;
 use crate::model::{
     Address, BackendAlpn, BackendTls, BackendVersion, Balance, CertificateEntry, Check, CheckKind, Clients,
-    Config, OnlyClient, ProxyProtocol, ProxySender, Route, Service, Source, Target, Tickets,
+    Config, Http, OnlyClient, ProxyProtocol, ProxySender, Route, Service, Source, Target, Tickets,
 };
 use crate::problem::Fault;
 use crate::schema::{Entry, Section};
@@ -133,7 +133,7 @@ fn without_backends(service: &Table<'_>) {
         no_effect_of_section(service, section, why);
     }
     no_effect(&service.inner(&keys::PROXY_PROTOCOL), [&keys::SEND as &dyn Entry], why);
-    let of_requests: [&dyn Entry; 11] = [
+    let of_requests: [&dyn Entry; 12] = [
         &keys::MAX_REQUESTS,
         &keys::QUEUE,
         &keys::BACKEND_VERSION,
@@ -145,6 +145,7 @@ fn without_backends(service: &Table<'_>) {
         &keys::RETRIES,
         &keys::COUNT_FAILURES,
         &keys::FAILURE_RATIO,
+        &keys::COMPRESSION,
     ];
     no_effect(&service.inner(&keys::HTTP), of_requests, why);
 }
@@ -231,6 +232,13 @@ fn process(section: &Table<'_>, config: &Config) {
     if !process.sandbox {
         let why = "there is no sandbox, and a reload reads files anywhere";
         warn_no_effect(section, &keys::SANDBOX_FOLDERS, why);
+    }
+    let compresses = |http: &Http| {
+        let mut routes = http.routes.iter().map(|route| &route.compression);
+        http.compression.is_some() || routes.any(|own| own.resolve(None).is_some())
+    };
+    if !services.iter().filter_map(|service| service.http.as_ref()).any(compresses) {
+        warn_no_effect(section, &keys::COMPRESSION_MEMORY, "no service has `compression`");
     }
     let ends_tls = || services.iter().filter_map(|service| service.tls.as_ref());
     let routes = services.iter().flat_map(Service::routes);

@@ -14,9 +14,9 @@ use super::phrases::{backend_tls, backends, list};
 use super::target::ExplainRequest;
 use crate::keys;
 use crate::model::{
-    BackendVersion, Concurrency, FieldChange, FieldRule, ForwardAuth, Forwarded, Http, Mirror, RateKey,
-    RequestLimits, RequestRate, RequestRoute, RequestRules, RouteAccess, RouteAction, RouteLimits, Service,
-    Sticky,
+    BackendVersion, Compression, Concurrency, FieldChange, FieldRule, ForwardAuth, Forwarded, Http, Mirror,
+    RateKey, RequestLimits, RequestRate, RequestRoute, RequestRules, RouteAccess, RouteAction, RouteLimits,
+    Service, Sticky,
 };
 use crate::request_routes::{ResolvedRoute, ResolvedRoutes, RoutesOfPath, new_target_stays_below};
 use crate::request_table::RequestTable;
@@ -55,6 +55,7 @@ pub(super) fn http(service: &Service, http: &Http) -> Vec<String> {
         format!("keeps responses in the cache {folder}, {size} at most")
     }));
     lines.extend(conditions_of_connections(&http.access));
+    lines.extend(http.compression.as_ref().map(|own| format!("compresses responses {}", compression(own))));
     lines.extend(http.routes.iter().map(|one| route(service, http, one)));
     let which = if http.routes.is_empty() { "" } else { " without a route" };
     let of_others = [identification(&http.access), changed_fields(&http.rules)].concat();
@@ -79,6 +80,22 @@ fn http2_window(service: &Service, http: &Http) -> Option<String> {
         "keeps up to {window} of content for an HTTP/2 connection whose other side is slow{}: an upload gets up to {megabits} Mbit/s at 100 ms",
         all.unwrap_or_default()
     ))
+}
+
+/// The codings of responses, and which of them are coded.
+fn compression(Compression { codings, types, min_size, with_secrets }: &Compression) -> String {
+    let codings = list(codings.iter().map(|(coding, level)| format!("{} (level {level})", coding.name())));
+    let secrets = if *with_secrets { ", also those that may have secrets" } else { "" };
+    let (types, least) = (counted(types.written().count() as u64, "type"), size::written(*min_size));
+    format!("of {types} from {least} on by {codings}{secrets}")
+}
+
+/// The compression of a route, where it differs from that of its service.
+fn own_compression(resolved: Option<&Compression>, of_service: Option<&Compression>) -> Option<String> {
+    (resolved != of_service).then(|| match resolved {
+        Some(own) => format!("compresses their responses {}", compression(own)),
+        None => "their responses are not compressed".to_owned(),
+    })
 }
 
 /// The number of requests that each backend gets at once.
@@ -280,6 +297,9 @@ fn action(service: &Service, action: &RouteAction) -> String {
 /// One route in a sentence.
 fn route(service: &Service, http: &Http, route: &RequestRoute) -> String {
     let is_kept = http.cache.is_none() || route.is_cached || !route.forwards();
+    let resolved = ResolvedRoute::of(http, route);
+    let compressed = own_compression(resolved.compression.as_ref(), http.compression.as_ref())
+        .filter(|_| route.forwards());
     let kept = (!is_kept).then(|| "their responses are not kept".to_owned());
     let clauses = [
         access(http, &route.access),
@@ -288,6 +308,7 @@ fn route(service: &Service, http: &Http, route: &RequestRoute) -> String {
         own_limits(&route.limits),
         changed_fields_of_route(http, &route.rules),
         kept.into_iter().collect(),
+        compressed.into_iter().collect(),
     ];
     format!("{} by the route `{}`: {}", conditions(route), route.name, clauses.concat().join("; "))
 }
@@ -431,6 +452,11 @@ impl OfUrl<'_> {
             clauses.push(format!("response-timeout {answer}, body-timeout {content}, {retries}"));
             clauses.extend(self.http.concurrency.as_ref().map(concurrency));
             clauses.extend(self.cached(taken));
+            clauses.extend(match (&route.compression, &self.http.compression) {
+                (Some(own), _) => Some(format!("responses are compressed: those {}", compression(own))),
+                (None, Some(_)) => Some("responses are not compressed".to_owned()),
+                (None, None) => None,
+            });
         }
         clauses
     }

@@ -4,7 +4,7 @@ use handfast_pki::rules::Rules;
 
 use crate::check;
 use crate::keys;
-use crate::model::{Mirror, RateKey, RouteAccess, RouteLimits, Sticky};
+use crate::model::{Mirror, RateKey, RouteAccess, RouteCompression, RouteLimits, Sticky};
 use crate::problem::Fault;
 use crate::reading::values;
 use crate::schema::{Entry, Key, ValueKind};
@@ -69,6 +69,30 @@ pub(super) fn is_cached(section: &Table<'_>, forwards: bool, has_cache: bool) ->
         check::no_effect(section, key, "the service has no [service.cache]");
     }
     section.or_default(&keys::ROUTE_CACHE)
+}
+
+/// Compression of the responses. Reports a key without effect, and changes of fields that it needs.
+pub(super) fn compression(section: &Table<'_>, forwards: bool) -> RouteCompression {
+    let key = &keys::ROUTE_COMPRESSION;
+    if !forwards {
+        check::no_effect(section, [key as &dyn Entry], "no backend gets the requests of this route");
+    }
+    let compression = section.optional(key).unwrap_or_default();
+    let is_on = match &compression {
+        RouteCompression::Inherit | RouteCompression::Off => false,
+        RouteCompression::On => true,
+        RouteCompression::Own(own) => !own.with_secrets,
+    };
+    let by_access =
+        [&keys::ROUTE_BASIC_AUTH as &dyn Entry, &keys::ROUTE_FORWARD_AUTH, &keys::ROUTE_ALLOW_CERTIFICATES];
+    let guard = by_access.into_iter().find_map(|key| Some((key.name, section.written(key)?)));
+    if let Some((guard, place)) = guard.filter(|_| is_on) {
+        let what =
+            format!("`compression` has no effect: responses of a route with `{guard}` may have secrets");
+        let hint = "write `compression = { with-secrets = true }` where they have none, or none that a request could guess";
+        section.error(key, Fault::new(what).hint(hint).see(place, "this condition"));
+    }
+    compression
 }
 
 /// The servers that receive copies of the requests; the inner `None`: no copies.

@@ -90,6 +90,7 @@ pub(super) fn http(
         count_failures: section.or_default(&keys::COUNT_FAILURES),
         failure_ratio: section.optional(&keys::FAILURE_RATIO),
         cache: cache::cache(service)?,
+        compression: section.or_default(&keys::COMPRESSION).resolve(None),
         rules,
         access: access?,
         routes,

@@ -129,6 +129,7 @@ fn route(
         rules,
         access: access?,
         is_cached: access::is_cached(section, forwards, service.has_cache),
+        compression: access::compression(section, forwards),
         mirror: mirror?,
         sticky: sticky?,
         limits: access::limits(section, forwards),

@@ -203,6 +203,13 @@ section! {
         why "a backend with one page that fails would be out of use where that page is asked for much",
         example "\"50%\"",
         elsewhere "error-ratio error-limit circuit-breaker outlier-detection max-fails fail-timeout failure-ratio";
+
+    /// Compresses responses for clients that accept it, where the backend has not done so. `true`, or a table for other than the default
+    /// settings; a route can have its own.
+    COMPRESSION: Compression = "compression", Compression,
+        default "false",
+        why "it takes CPU time, backends may do it already, and where responses have secrets it can help to guess them (BREACH)",
+        example "true", elsewhere "gzip brotli zstd encode compress deflate mod-deflate gzip-on";
 }
 
 /// Largest limit of a content that can be written.

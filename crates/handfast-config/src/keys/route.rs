@@ -1,7 +1,7 @@
 //! The keys of a route for requests.
 
 use super::backend_tls::ROUTE_BACKEND_TLS;
-use super::http::{BODY_TIMEOUT, MAX_BODY, MAX_BODY_BYTES, RESPONSE_TIMEOUT, RETRIES};
+use super::http::{BODY_TIMEOUT, COMPRESSION, MAX_BODY, MAX_BODY_BYTES, RESPONSE_TIMEOUT, RETRIES};
 use super::limits::{DAY, TENTH};
 use super::other_words::BACKEND_WORDS;
 use crate::kind::*;
@@ -100,6 +100,11 @@ section! {
         default "true",
         why "the fields of the backend say what may be kept",
         example "false", elsewhere "proxy-cache proxy-no-cache proxy-cache-bypass cacheenable cachedisable";
+
+    /// Compresses the responses of this route, or not: `true`, `false`, or a table. `true` is with the settings of the service where that has
+    /// some.
+    ROUTE_COMPRESSION: Compression = "compression", Compression,
+        of_service "that", example "false", elsewhere COMPRESSION.about.elsewhere;
 
     /// From the end of a request to the head of its response, for the requests of this route.
     ROUTE_RESPONSE_TIMEOUT: Span = "response-timeout", Span { range: TENTH..=DAY, zero: Some("none") },

@@ -10,8 +10,8 @@ use handfast_http::http1::HeadLimits;
 use crate::path_rule::PathRule;
 
 use super::{
-    Backend, BackendTls, Cache, FixedResponse, Mirror, ProxySender, RequestRules, RouteAccess, RouteLimits,
-    Share, Sticky, Template,
+    Backend, BackendTls, Cache, Compression, FixedResponse, Mirror, ProxySender, RequestRules, RouteAccess,
+    RouteCompression, RouteLimits, Share, Sticky, Template,
 };
 
 /// HTTP mode of a service (`mode = "http"`, `[service.http]`, `[[service.route]]`).
@@ -49,6 +49,8 @@ pub struct Http {
     pub failure_ratio: Option<Share>,
     /// Cache of responses; `None`: nothing is stored.
     pub cache: Option<Cache>,
+    /// Compression of responses; `None`: they are sent as the backend has them.
+    pub compression: Option<Compression>,
     /// Changes to requests that match no route, and to their responses. Each route has them too, without what it says otherwise.
     pub rules: RequestRules,
     /// Conditions that every request must meet, and the identification of the sender of those that match no route.
@@ -144,6 +146,8 @@ pub struct RequestRoute {
     pub access: RouteAccess,
     /// True if its responses are stored in the cache.
     pub is_cached: bool,
+    /// Compression of its responses.
+    pub compression: RouteCompression,
     /// Servers that receive copies of its requests.
     pub mirror: Option<Mirror>,
     /// Session affinity of its requests to one backend; `None`: none.

@@ -145,6 +145,7 @@ fn made((hosts, path, methods, headers): Parts) -> RequestRoute {
         rules: Default::default(),
         access: Default::default(),
         is_cached: true,
+        compression: Default::default(),
         mirror: None,
         sticky: None,
         limits: Default::default(),

@@ -180,6 +180,7 @@ const ROWS: &[Row] = &[
     row("[process]", "private-keys", "+++++ ?++?? +++++ ++++= ++?++ +++"),
     row("[process]", "sandbox", "+++++ +++++ +++++ +++=+ +++++ +++"),
     row("[process]", "sandbox-folders", "+++++ +++++ +++++ +++?+ +++++ ++?"),
+    row("[process]", "compression-memory", "????? ????? ????? ????? ????? ???"),
     row("[process]", "group", "+++++ +++++ +++++ +++++ +++++ +++")
         .with(&[("[process]", &["user = \"nobody\""])]),
     row("[access-log]", "to", "+++++ +++++ +++++ +++++ +++++ +++"),
@@ -458,6 +459,7 @@ const ROWS: &[Row] = &[
     row("[service.http]", "basic-auth", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
     row("[service.http]", "forward-auth", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
     row("[service.http]", "rate-limit", "!!!!! !!!!! !!!!! !!!!! ++++! !!!"),
+    row("[service.http]", "compression", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
     row("[[service.route]]", "name", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
     row("[[service.route]]", "hosts", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
     row("[[service.route]]", "path", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
@@ -486,6 +488,7 @@ const ROWS: &[Row] = &[
     row("[[service.route]]", "mirror", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
     row("[[service.route]]", "sticky", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
     row("[[service.route]]", "cache", "!!!!! !!!!! !!!!! !!!!! +++++ !!!").with(KEPT),
+    row("[[service.route]]", "compression", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
     row("[[service.route]]", "response-timeout", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
     row("[[service.route]]", "body-timeout", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
     row("[[service.route]]", "max-body", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
@@ -591,6 +594,20 @@ const ROWS: &[Row] = &[
     row("{ length = …, timeout = … }", "timeout", "xxxxx xxxxx xxxxx xxxxx +++++ xxx")
         .line("queue = { timeout = \"7s\" }")
         .with(&[("[service.http]", &["max-requests = 9"])]),
+    row("{ algorithms = …, types = … }", "algorithms", "xxxxx xxxxx xxxxx xxxxx +++++ xxx")
+        .line("compression = { algorithms = [\"br\"] }"),
+    row("{ algorithms = …, types = … }", "types", "xxxxx xxxxx xxxxx xxxxx +++++ xxx")
+        .line("compression = { types = \"text/*\" }"),
+    row("{ algorithms = …, types = … }", "min-size", "xxxxx xxxxx xxxxx xxxxx +++++ xxx")
+        .line("compression = { min-size = \"7B\" }"),
+    row("{ algorithms = …, types = … }", "gzip-level", "xxxxx xxxxx xxxxx xxxxx +++++ xxx")
+        .line("compression = { gzip-level = 1 }"),
+    row("{ algorithms = …, types = … }", "br-level", "xxxxx xxxxx xxxxx xxxxx +++++ xxx")
+        .line("compression = { br-level = 1 }"),
+    row("{ algorithms = …, types = … }", "zstd-level", "xxxxx xxxxx xxxxx xxxxx +++++ xxx")
+        .line("compression = { zstd-level = 1 }"),
+    row("{ algorithms = …, types = … }", "with-secrets", "xxxxx xxxxx xxxxx xxxxx +++++ xxx")
+        .line("compression = { with-secrets = true }"),
     row("{ cookie = … }", "cookie", "xxxxx xxxxx xxxxx xxxxx +++++ xxx").line("sticky = { cookie = \"a\" }"),
     row("{ cookie = … }", "header", "xxxxx xxxxx xxxxx xxxxx +++++ xxx").line("sticky = { header = \"a\" }"),
     row("{ cookie = … }", "key-file", "xxxxx xxxxx xxxxx xxxxx +++++ xxx")
@@ -607,6 +624,7 @@ const INSIDE: &[(&Section, &str)] = &[
     (&keys::backend_values::BACKEND_TABLE, "[[service]]"),
     (&keys::certificate_values::CERTIFICATE_PAIR, "[[service]]"),
     (&keys::client_values::CLIENT_TABLE, "[[service]]"),
+    (&keys::compression::COMPRESSION_TABLE, "[service.http]"),
     (&keys::route_access::QUEUE_TABLE, "[service.http]"),
     (&keys::route_access::STICKY_TABLE, "[[service.route]]"),
     (&keys::route_access::BASIC_AUTH_TABLE, "[[service.route]]"),
