@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::{Duration, SystemTime};
 
+use handfast_http::content_coding::ContentCoding;
 use handfast_http::http1::Rule;
 
 use crate::reason::CloseReason;
@@ -67,6 +68,8 @@ pub struct RequestRecord {
     pub status: Option<u16>,
     /// Action of the service's cache, in a word; `None`: there is none, or it was not asked.
     pub cache: Option<&'static str>,
+    /// The coding that its response was compressed with here, and the bytes of content before it; `None`: it was not.
+    pub coded: Option<(ContentCoding, u64)>,
     /// Bytes of the request's content.
     pub bytes_from_client: u64,
     /// Bytes of the response's content.
@@ -117,6 +120,7 @@ impl RequestRecord {
             backend_failures: BackendFailures::default(),
             status: None,
             cache: None,
+            coded: None,
             bytes_from_client: 0,
             bytes_to_client: 0,
             seconds: RequestTimes::default(),

@@ -35,6 +35,8 @@ impl Serialize for Line<'_> {
         line.is("path", record.path())?;
         line.known("status", record.status)?;
         line.known("cache", record.cache)?;
+        line.known("compressed", record.coded.map(|(coding, _)| coding.name()))?;
+        line.known("bytes_uncompressed", record.coded.map(|(_, bytes)| bytes))?;
         line.known("route", record.route.as_deref())?;
         line.is("seconds", Seconds(&record.seconds))?;
         line.is("bytes_from_client", record.bytes_from_client)?;

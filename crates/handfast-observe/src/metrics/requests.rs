@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use handfast_http::content_coding::ContentCoding;
 use handfast_http::http1::Rule;
 use serde::{Deserialize, Serialize};
 
@@ -45,6 +46,19 @@ words! {
 }
 
 labels!(HttpVersion Phase CopyEnd);
+
+impl Label for ContentCoding {
+    const VALUES: &'static [Self] = &Self::ALL;
+
+    #[inline]
+    fn number(self) -> usize {
+        self as usize
+    }
+
+    fn word(self) -> &'static str {
+        self.name()
+    }
+}
 
 impl Label for Rule {
     const VALUES: &'static [Self] = Self::ALL;
@@ -95,6 +109,14 @@ counters! {
     retries: u64 = Cell => ["retries"];
     /// Copies of requests for a mirror, by what became of them.
     copies: BTreeMap<Word, u64> = ByLabel<CopyEnd, { CopyEnd::ALL.len() }> => ["copy"];
+    /// Responses that were compressed here, by coding.
+    compressed: BTreeMap<Word, u64> = ByLabel<ContentCoding, { ContentCoding::ALL.len() }> => ["compressed"];
+    /// Bytes of their content before that, …
+    bytes_before_coding: BTreeMap<Word, u64> = ByLabel<ContentCoding, { ContentCoding::ALL.len() }> => ["bytes-before-coding"];
+    /// … and as clients received it.
+    bytes_after_coding: BTreeMap<Word, u64> = ByLabel<ContentCoding, { ContentCoding::ALL.len() }> => ["bytes-after-coding"];
+    /// Responses that were not compressed because no memory was left for that.
+    compression_skipped: u64 = Cell => ["compression-skipped"];
     /// Requests after the first one of their client's connection: each saved a handshake.
     kept_alive: u64 = Cell => ["kept-alive"];
     /// Connections that became tunnels (101).
@@ -150,6 +172,11 @@ impl ServiceMetrics {
         if let Some(reason) = &record.failure {
             cells.failures.entry((reason.step, reason.side, reason.cause.counted())).add(1);
         }
+        if let Some((coding, before)) = record.coded {
+            cells.compressed.add(coding, 1);
+            cells.bytes_before_coding.add(coding, before);
+            cells.bytes_after_coding.add(coding, record.bytes_to_client);
+        }
         let seconds = &record.seconds;
         let phases = [
             (Phase::Hello, seconds.hello),
@@ -177,6 +204,11 @@ impl ServiceMetrics {
     /// A request was to be copied.
     pub fn request_copied(&self, end: CopyEnd) {
         self.requests().copies.add(end, 1);
+    }
+
+    /// A response was not compressed because no memory was left for that.
+    pub fn compression_skipped(&self) {
+        self.requests().compression_skipped.add(1);
     }
 
     /// An idle connection to a backend is kept for further requests; exactly one [`pool_dropped`](Self::pool_dropped) follows, on this thread.

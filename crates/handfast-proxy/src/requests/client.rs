@@ -1,5 +1,6 @@
 //! Interface between an exchange and its client, in either version.
 
+pub(crate) mod compressing;
 pub(crate) mod discarding;
 pub(crate) mod h1_client;
 pub(crate) mod h2_client;

@@ -71,6 +71,23 @@ const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
 /// A tenth of a second, the tick of [`contexts::time_is`].
 const TICK_NANOS: u64 = 100_000_000;
 
+/// Memory of a thread for compression, where the configuration sets no other.
+const COMPRESSION_MEMORY: usize = 32 * 1024 * 1024;
+
+/// Memory that the compression of one response takes.
+#[derive(Debug)]
+pub(crate) struct CompressionMemory {
+    thread: Rc<WorkerContext>,
+    bytes: usize,
+}
+
+impl Drop for CompressionMemory {
+    fn drop(&mut self) {
+        let held = &self.thread.compression;
+        held.set(held.get().saturating_sub(self.bytes));
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct WorkerContext {
     pub(crate) metrics: Arc<ThreadMetrics>,
@@ -103,6 +120,8 @@ pub(crate) struct WorkerContext {
     /// Acceptors that have not yet been notified that the previous process has closed its listeners.
     close_notices: Cell<usize>,
     connections: Cell<usize>,
+    /// Bytes of memory that responses are compressed with.
+    compression: Cell<usize>,
     /// Tasks that wait for a connection to end.
     waiting: RefCell<Vec<TaskHandle>>,
     /// Tasks that accept; a new state wakes them.
@@ -138,6 +157,7 @@ impl WorkerContext {
             successor: RefCell::default(),
             close_notices: Cell::new(0),
             connections: Cell::new(0),
+            compression: Cell::new(0),
             waiting: RefCell::default(),
             acceptors: RefCell::default(),
         })
@@ -196,6 +216,20 @@ impl WorkerContext {
         if before.services.iter().any(|service| service.http.is_some() && !self.has_service(service)) {
             engine::wake_all();
         }
+    }
+
+    /// Takes memory for the compression of a response, given back when it is dropped; `None`: this thread has no more of it.
+    pub(crate) fn compression_memory(self: &Rc<Self>, bytes: usize) -> Option<CompressionMemory> {
+        let shared = &self.state().shared;
+        let threads = shared.services.first().map_or(1, |service| service.threads.max(1));
+        let limit = shared.config.process.compression_memory.map_or(COMPRESSION_MEMORY, |all| all / threads);
+        let taken = self.compression.get() + bytes;
+        // One response at a time is always compressed, whatever the number of threads.
+        let is_free = taken <= limit || self.compression.get() == 0;
+        is_free.then(|| {
+            self.compression.set(taken);
+            CompressionMemory { thread: Rc::clone(self), bytes }
+        })
     }
 
     /// Closes connections of the pool to backends that are configured no more.

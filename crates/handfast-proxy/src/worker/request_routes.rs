@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use handfast_config::model::{
-    BackendVersion, FieldChange, FieldRule, ForwardAuth, Http, PoolLimits, RequestLimits, RequestRules,
-    RouteAccess, RouteAction, RouteLimits, Service, Share, Template,
+    BackendVersion, Compression, FieldChange, FieldRule, ForwardAuth, Http, PoolLimits, RequestLimits,
+    RequestRules, RouteAccess, RouteAction, RouteLimits, Service, Share, Template,
 };
 use handfast_config::{PathRule, RequestTable, ResolvedRoute, ResolvedRoutes};
 
@@ -66,6 +66,8 @@ pub(crate) struct ThreadRequestRoute {
     pub(crate) is_for_some: bool,
     /// The cache for its responses.
     pub(crate) cache: Option<Arc<ServiceCache>>,
+    /// Compression of its responses.
+    pub(crate) compression: Option<Rc<Compression>>,
     /// Target for copies of its requests.
     pub(crate) mirror: Option<Rc<ThreadMirror>>,
     /// The route of the service that its requests go to; `None`: that of their connection.
@@ -145,6 +147,7 @@ impl ThreadRequestRoute {
             auth,
             is_for_some: route.is_for_some,
             cache: cache.filter(|_| route.cache.is_some()).cloned(),
+            compression: route.compression.clone().map(Rc::new),
             mirror: mirror.map(Rc::new),
             index,
             is_guard: route.is_guard(),
@@ -165,6 +168,7 @@ impl ThreadRequestRoute {
             auth: None,
             is_for_some: false,
             cache: None,
+            compression: None,
             mirror: None,
             index: None,
             is_guard: false,
@@ -224,6 +228,7 @@ impl ThreadHttp {
             count_failures: false,
             failure_ratio: None,
             concurrency: None,
+            compression: None,
             rules: RequestRules::default(),
             access: RouteAccess::default(),
             routes: Vec::new(),

@@ -40,6 +40,14 @@ pub(super) fn requests(to: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Resul
             => split(each(), "direction", |requests| {
                 [("from_client", requests.bytes_from_client), ("to_client", requests.bytes_to_client)]
             });
+        counter "handfast_responses_compressed", "HTTP responses that were compressed here, by coding"
+            => split(each(), "coding", |requests| words(&requests.compressed));
+        counter "handfast_response_uncompressed" [Bytes], "Bytes of content of compressed HTTP responses before that, by coding"
+            => split(each(), "coding", |requests| words(&requests.bytes_before_coding));
+        counter "handfast_response_compressed" [Bytes], "Bytes of content of compressed HTTP responses as clients received them, by coding"
+            => split(each(), "coding", |requests| words(&requests.bytes_after_coding));
+        counter "handfast_compression_skipped", "HTTP responses that were not compressed because no memory was left (process.compression-memory)"
+            => rows(each(), |requests| requests.compression_skipped);
         counter "handfast_request_backend_connections",
             "HTTP requests by the backend connection they were sent on: new, or reused from the pool"
             => split(each(), "connection", |requests| {

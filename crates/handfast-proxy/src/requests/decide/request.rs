@@ -11,6 +11,7 @@ use handfast_observe::request_record::{HttpVersion, RequestPart, RequestRecord};
 
 use crate::backends::slots::Slot;
 use crate::requests::decide::cache_plan::Plan;
+use crate::requests::decide::compression::CompressionPlan;
 use crate::requests::decide::connection::{HttpConnection, Totals};
 use crate::requests::decide::forward;
 use crate::requests::decide::gate::{self, Routes};
@@ -61,6 +62,8 @@ pub(crate) struct Request {
     pub(crate) affinity: Option<Box<Affinity>>,
     /// Key and rules for the cache of its service.
     pub(crate) cached: Option<Box<Plan>>,
+    /// Compression of its response; `None`: the client receives what the backend sends.
+    pub(crate) compression: Option<Box<CompressionPlan>>,
     /// Copy for the mirror of its route.
     pub(crate) copy: Option<Box<Copy>>,
     /// Its place at a backend with `max-requests`.
@@ -150,6 +153,7 @@ impl Request {
         let copy = route.mirror.as_ref().filter(|_| head.upgrade.is_none());
         let copy = copy.and_then(|mirror| Copy::new(mirror, head.framing));
         let cached = Plan::new(&facts, &routes);
+        let compression = CompressionPlan::new(&facts, &routes);
         let traits = Traits::of(head);
         let request = Box::new(Self {
             head: forwarded,
@@ -170,6 +174,7 @@ impl Request {
             body_limit: routes.body_limit(),
             affinity,
             cached,
+            compression,
             copy,
             slot: None,
             record,
@@ -213,6 +218,7 @@ impl Request {
             body_limit: route.limits.body,
             affinity: None,
             cached: None,
+            compression: None,
             copy: None,
             slot: None,
             record,

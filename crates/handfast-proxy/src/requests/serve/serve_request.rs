@@ -10,6 +10,7 @@ use handfast_observe::request_record::{HttpVersion, RequestPart};
 
 use crate::requests::cached;
 use crate::requests::client::Client;
+use crate::requests::client::compressing::Compressing;
 use crate::requests::decide::connection::HttpConnection;
 use crate::requests::decide::own_response::OwnResponse;
 use crate::requests::decide::request::{Action, Refused, Request, note_refused};
@@ -35,6 +36,7 @@ where
         // Boxed, because most requests need no place for it.
         Box::pin(identity::identify::<R>(connection, client, &mut request)).await;
     }
+    let client = &mut Compressing::new(client, connection, &request);
     let outcome = match &request.action {
         Action::Forward(chosen) => {
             let chosen = *chosen;
@@ -75,6 +77,7 @@ where
         }
     };
     request.count_moved(client.moved());
+    request.record.coded = client.coded();
     let (outcome, failure) = match outcome {
         Ok(outcome) => (outcome, None),
         Err((outcome, reason)) => (outcome, Some(reason)),
