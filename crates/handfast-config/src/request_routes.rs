@@ -95,8 +95,9 @@ impl<'s> ResolvedRoute<'s> {
 
     /// Returns true if it decides something that another way to write a path must not change.
     fn decides(&self, fallback: &Self) -> bool {
-        let is_exception =
-            self.cache.is_some() != fallback.cache.is_some() || self.limits.body != fallback.limits.body;
+        let is_exception = self.cache.is_some() != fallback.cache.is_some()
+            || self.compression.is_some() != fallback.compression.is_some()
+            || self.limits.body != fallback.limits.body;
         self.is_guard() || self.access.is_some() || is_exception || fallback.is_guard()
     }
 }

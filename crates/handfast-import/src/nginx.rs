@@ -5,6 +5,7 @@
 
 mod access;
 mod acme;
+mod compression;
 mod fields;
 mod grammar;
 mod http;

@@ -1,8 +1,10 @@
 //! Matches requests with stored responses (RFC 9111 §4.1).
 //!
 //! In: `Vary` of a response and the request that it answers. Out: a [`Selection`], which matches later requests. Values are normalised: several
-//! lines are one list, blanks around commas do not count. Of languages, encodings, charsets and media types neither case nor order counts.
+//! lines are one list, blanks around commas do not count. Of languages, encodings, charsets and media types neither case nor order counts. Of
+//! `Accept-Encoding` only the known codings count, unless the response has another one: browsers write it in many ways.
 
+use handfast_http::content_coding::{AcceptedCodings, ContentCoding, weighted};
 use handfast_http::http1::{RequestHead, ResponseHead, is_token};
 
 use super::lists::elements;
@@ -26,8 +28,10 @@ impl Selection {
         if names.iter().any(|name| name == b"*" || !is_token(name)) {
             return None;
         }
+        let by_codings = has_known_coding(response);
         let fields = names.into_iter().map(|name| {
-            let value = normalised(request, &name);
+            let is_coding = by_codings && name == ACCEPT_ENCODING.as_bytes();
+            let value = if is_coding { accepted_codings(request) } else { normalised(request, &name) };
             (name, value)
         });
         Some(Self { fields: fields.collect(), language: language(response) })
@@ -35,7 +39,7 @@ impl Selection {
 
     /// Returns true if the response is for this request: its values are the same.
     pub(crate) fn matches(&self, request: &RequestHead<'_>) -> bool {
-        self.fields.iter().all(|(name, value)| normalised(request, name) == *value)
+        self.fields.iter().all(|(name, value)| is_same(request, name, value.as_deref()))
     }
 
     /// Returns true if it is for this request in either way.
@@ -47,13 +51,23 @@ impl Selection {
     /// the same.
     pub(crate) fn is_preferred(&self, request: &RequestHead<'_>) -> bool {
         let is_same = |(name, value): &(Vec<u8>, Option<Vec<u8>>)| {
-            name == b"accept-language" || normalised(request, name) == *value
+            name == b"accept-language" || is_same(request, name, value.as_deref())
         };
         let names_language = self.fields.iter().any(|(name, _)| name == b"accept-language");
         names_language
             && self.language.is_some()
             && self.fields.iter().all(is_same)
             && preferred_language(request) == self.language
+    }
+}
+
+/// Returns true if a request has this value in a field.
+fn is_same(request: &RequestHead<'_>, name: &[u8], value: Option<&[u8]>) -> bool {
+    match value {
+        Some(value) if name == ACCEPT_ENCODING.as_bytes() && value.starts_with(KNOWN_CODINGS) => {
+            accepted_codings(request).is_some_and(|own| own == value)
+        }
+        _ => normalised(request, name).as_deref() == value,
     }
 }
 
@@ -69,11 +83,7 @@ fn preferred_language(request: &RequestHead<'_>) -> Option<Vec<u8>> {
     let mut best: Option<(u16, &[u8])> = None;
     let mut is_tie = false;
     for element in request.values("accept-language").flat_map(elements) {
-        let (language, weight) = match element.split(|byte| *byte == b';').collect::<Vec<_>>()[..] {
-            [language] => (language, 1000),
-            [language, weight] => (language, thousandths(weight.trim_ascii().strip_prefix(b"q=")?)?),
-            _ => return None,
-        };
+        let (language, weight) = weighted(element)?;
         match best {
             Some((most, _)) if weight < most => {}
             Some((most, _)) if weight == most => is_tie = true,
@@ -87,18 +97,27 @@ fn preferred_language(request: &RequestHead<'_>) -> Option<Vec<u8>> {
         .map(|(_, language)| language.to_ascii_lowercase())
 }
 
-/// A weight (RFC 9110 §12.4.2).
-fn thousandths(text: &[u8]) -> Option<u16> {
-    let (whole, fraction) = match text {
-        [whole @ (b'0' | b'1')] => (whole, &text[1..]),
-        [whole @ (b'0' | b'1'), b'.', fraction @ ..] if fraction.len() <= 3 => (whole, fraction),
-        _ => return None,
-    };
-    let digits = fraction.iter().map(|digit| digit.is_ascii_digit().then(|| u16::from(digit - b'0')));
-    let parts: Option<Vec<u16>> = digits.collect();
-    let fraction: u16 = parts?.iter().zip([100, 10, 1]).map(|(digit, weight)| digit * weight).sum();
-    Some((u16::from(whole - b'0') * 1000 + fraction).min(1000))
+/// Begins the value of a selection by the set of known codings; no element of a list begins with it.
+const KNOWN_CODINGS: &[u8] = b"=";
+
+/// The codings that a request accepts, of those that are known, without their weights: whatever a browser writes, one of these has what it can
+/// read. `None`: the request has no such field, and what it gets may be coded in any way.
+fn accepted_codings(request: &RequestHead<'_>) -> Option<Vec<u8>> {
+    request.values(ACCEPT_ENCODING).next()?;
+    let accepted = AcceptedCodings::parse(request.values(ACCEPT_ENCODING));
+    let names = ContentCoding::ALL.into_iter().filter(|coding| accepted.accepts(*coding));
+    let names: Vec<&[u8]> = names.map(|coding| coding.name().as_bytes()).collect();
+    let refuses: &[u8] = if accepted.accepts_identity() { b"" } else { b",identity;q=0" };
+    Some([KNOWN_CODINGS, &names.join(&b","[..]), refuses].concat())
 }
+
+/// Returns true if a response is not coded, or in a known way. Only then do the known codings decide for which requests it is.
+fn has_known_coding(response: &ResponseHead<'_>) -> bool {
+    let mut codings = response.values("content-encoding").flat_map(elements);
+    codings.all(|coding| ContentCoding::of(coding).is_some())
+}
+
+const ACCEPT_ENCODING: &str = "accept-encoding";
 
 fn normalised(request: &RequestHead<'_>, name: &[u8]) -> Option<Vec<u8>> {
     let text = str::from_utf8(name).ok()?;

@@ -271,6 +271,10 @@ impl<'v> Import<'v> {
                 if let Some(most) = cell.max_body {
                     route.put("", "max-body", format!("{most}B"));
                 }
+                let is_open = cell.auth_server.is_none() && cell.password.is_none();
+                if let Some(compression) = cell.compression.as_ref().filter(|_| is_open) {
+                    route.put("", "compression", compression.clone());
+                }
             }
         }
         response.write("response", route.of(""));

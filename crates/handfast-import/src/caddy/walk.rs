@@ -4,7 +4,7 @@ use super::matchers::ServiceFacts;
 use super::{At, Import, template};
 use crate::cells::{Atom, Changes, Conditions, Formula, PathStart};
 use crate::note::Fate;
-use crate::toml::{Value, table};
+use crate::toml::{Value, list, table};
 
 /// Routes of a service. Conditions that are independent of each other multiply.
 const MAX_ROUTES: usize = 2_000;
@@ -40,6 +40,7 @@ pub(super) struct Cell {
     pub(super) password: Option<Value>,
     pub(super) auth_server: Option<Value>,
     pub(super) max_body: Option<i64>,
+    pub(super) compression: Option<Value>,
     /// Groups of routes of which one was used.
     pub(super) groups: Vec<String>,
 }
@@ -106,6 +107,36 @@ fn forwards(handlers: &At<'_>) -> bool {
         Some("subroute") => handler.get("routes").items().iter().any(|route| forwards(&route.get("handle"))),
         _ => false,
     })
+}
+
+/// `encode`: the algorithms in their order, those with a level that Handfast has too.
+fn compression(handler: &At<'_>) -> Value {
+    const KNOWN: [&str; 3] = ["zstd", "br", "gzip"];
+    let encodings = handler.get("encodings");
+    let preferred: Vec<_> = handler.get("prefer").items();
+    let preferred = preferred
+        .iter()
+        .filter_map(At::text)
+        .filter_map(|name| KNOWN.into_iter().find(|known| *known == name));
+    let mut algorithms: Vec<&str> = preferred.collect();
+    algorithms.extend(
+        KNOWN
+            .iter()
+            .filter(|name| encodings.get(name).is_there() && !algorithms.contains(name))
+            .copied()
+            .collect::<Vec<_>>(),
+    );
+    algorithms.retain(|name| encodings.get(name).is_there());
+    let mut keys: Vec<(&str, Value)> = Vec::new();
+    if !algorithms.is_empty() && algorithms != KNOWN {
+        keys.push(("algorithms", list(algorithms.iter().copied())));
+    }
+    // Caddy compresses from 512 bytes on.
+    let least = handler.get("minimum_length").number().filter(|length| *length > 0).unwrap_or(512);
+    keys.push(("min-size", format!("{least}B").into()));
+    let level = encodings.get("gzip").get("level").number().filter(|level| (1..=9).contains(level));
+    keys.extend(level.map(|level| ("gzip-level", level.into())));
+    table(keys)
 }
 
 impl<'w, 'v> Walk<'w, 'v> {
@@ -387,6 +418,10 @@ impl<'w, 'v> Walk<'w, 'v> {
             }
             "authentication" => {
                 self.password(cell, handler);
+                Some(next)
+            }
+            "encode" => {
+                cell.compression = Some(compression(handler));
                 Some(next)
             }
             "request_body" => {

@@ -78,6 +78,9 @@ impl<'d> Import<'d> {
         if let Some(line) = proxy.last(&["maxconn"]).filter(|line| line.word(1) != "0") {
             service.put("", "max-connections", line.word(1).parse::<i64>().unwrap_or(1).clamp(1, 10_000_000));
         }
+        if self.is_http {
+            compression(proxy, &mut service);
+        }
         self.routes(proxy, facts, is_passed_through, first.has("accept-proxy"), &mut service);
         service
     }
@@ -462,6 +465,35 @@ impl<'d> Import<'d> {
             service.put("limits", "half-closed", text);
         }
     }
+}
+
+/// `compression algo`: by gzip, whose level is 1 by default; without `type` all types.
+fn compression(proxy: &Proxy<'_>, service: &mut Draft) {
+    let words = ["algo", "algo-res"].map(|option| proxy.last(&["compression", option]));
+    let algorithms = words.into_iter().flatten().flat_map(|line| line.words.iter().skip(2));
+    if !algorithms.into_iter().any(|algorithm| algorithm == "gzip") {
+        return;
+    }
+    let types = ["type", "type-res"].map(|option| proxy.last(&["compression", option]));
+    let mut types: Vec<String> = types
+        .into_iter()
+        .flatten()
+        .flat_map(|line| line.words.iter().skip(2))
+        .filter(|kind| kind.split('/').count() == 2)
+        .map(|kind| kind.to_ascii_lowercase())
+        .collect();
+    if types.is_empty() {
+        types.push("*/*".to_owned());
+    }
+    let least = proxy.last(&["compression", "minsize-res"]).and_then(|line| line.word(2).parse::<u64>().ok());
+    let least = format!("{}B", least.unwrap_or(1).max(1));
+    let keys: [(&str, Value); 4] = [
+        ("algorithms", list(["gzip"])),
+        ("types", list(types)),
+        ("min-size", least.into()),
+        ("gzip-level", 1.into()),
+    ];
+    service.put("http", "compression", table(keys));
 }
 
 /// Returns true if a proxy inspects the ClientHello of TLS that it does not terminate.

@@ -322,6 +322,7 @@ impl<'d> Import<'d> {
             route.put("", "rewrite-path", new);
         }
         self.access(scope, route);
+        self.compression(scope, route);
         let has_host = self.request_fields(scope, &target, route, routes);
         self.response_fields(scope, route, routes.facts);
         let is_changed = match scope.text("proxy_redirect") {

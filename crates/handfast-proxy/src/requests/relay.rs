@@ -40,7 +40,7 @@ const CONTINUE: Duration = Duration::from_secs(1);
 /// Rounds that one exchange may go on before the others of its thread.
 pub(crate) const MAX_ROUNDS: u32 = 16;
 /// Time that one exchange may go on before the others of its thread: content can come in many small pieces.
-const TURN: Duration = Duration::from_millis(2);
+pub(crate) const TURN: Duration = Duration::from_millis(2);
 
 /// Outcome of an exchange.
 pub(crate) enum Outcome<S: Socket> {

@@ -53,6 +53,7 @@ mod unused_files_are_named;
 mod a_restart_keeps_resumption;
 mod a_resumption_that_cannot_be_is_a_full_handshake;
 mod a_ticket_never_crosses_a_policy;
+mod responses_are_compressed_for_those_who_accept_it;
 mod responses_are_kept_and_served_again;
 mod responses_are_kept_for_those_who_may_have_them;
 mod responses_are_kept_whatever_fails;

@@ -18,7 +18,7 @@ use crate::requests::decide::request::Request;
 use crate::requests::head::content::Io;
 use crate::requests::head::fault::Fault;
 use crate::requests::relay::send_answer::{Ended, wait};
-use crate::requests::relay::{MAX_ROUNDS, Outcome};
+use crate::requests::relay::{MAX_ROUNDS, Outcome, TURN};
 use crate::worker::request_routes::SLOW_WINDOW;
 
 /// Bytes that are sent at once.
@@ -126,7 +126,7 @@ impl Sending<'_> {
             let turn = {
                 let mut lent = self.connection.lend();
                 let mut io = lent.io();
-                self.turn(client, &mut io, (&waker, R::turn()))?
+                self.turn::<R>(client, &mut io, &waker)?
             };
             match turn {
                 SendProgress::Done => return Ok(()),
@@ -146,18 +146,19 @@ impl Sending<'_> {
         }
     }
 
-    fn turn(
+    fn turn<R: Runtime>(
         &mut self,
         client: &mut impl Client,
         io: &mut Io<'_>,
-        (waker, now): (&Waker, Moment),
+        waker: &Waker,
     ) -> Result<SendProgress, CloseReason> {
         let of_client = |fault: Fault| fault.reason;
         let mut rounds = 0;
+        let mut began = Moment::NEVER;
         while client.accepts(io).map_err(of_client)? {
             if !self.is_put {
                 self.is_put = true;
-                self.put_head(client, io, now)?;
+                self.put_head(client, io, R::turn())?;
                 if self.is_over {
                     client.put_end(&[], &[], &mut io.output()).map_err(of_client)?;
                 }
@@ -190,7 +191,10 @@ impl Sending<'_> {
             if self.is_over && client.is_done() {
                 return Ok(SendProgress::Done);
             }
-            if rounds == MAX_ROUNDS {
+            // What is compressed takes longer than what is copied.
+            let now = R::now();
+            began = began.min(now);
+            if rounds == MAX_ROUNDS || now.since(began) >= TURN {
                 return Ok(SendProgress::Long);
             }
         }

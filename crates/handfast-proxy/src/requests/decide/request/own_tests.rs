@@ -12,6 +12,7 @@ response-timeout = "11s"
 body-timeout = "12s"
 max-body = "13B"
 retries = 4
+compression = true
 [service.cache]
 folder = "kept"
 size = "1MiB"
@@ -69,11 +70,12 @@ fn a_route_has_what_it_sets() {
         auth,
         is_for_some,
         cache,
+        compression,
         mirror,
         index,
         is_guard,
     } = &*request.route;
-    assert!(is_guard, "it asks a server");
+    assert!(*is_guard && compression.is_none(), "it asks a server");
     assert_eq!(
         (name.as_deref(), path.as_ref().map(|path| &*path.prefix), *index),
         (Some("all"), Some("/all"), Some(1))
@@ -108,6 +110,7 @@ fn a_route_that_sets_nothing_and_no_route_have_what_their_service_has() {
             auth,
             is_for_some,
             cache,
+            compression,
             mirror,
             index,
             is_guard: false,
@@ -118,7 +121,7 @@ fn a_route_that_sets_nothing_and_no_route_have_what_their_service_has() {
         assert_eq!((name.as_deref(), path.is_some(), *index), (expected, expected.is_some(), None));
         assert_eq!(*action, RouteAction::Inherit);
         assert!(rules.is_none() && gate.is_none() && sticky.is_none() && auth.is_none() && mirror.is_none());
-        assert!(!is_for_some && cache.is_some());
+        assert!(!is_for_some && cache.is_some() && compression.is_some());
         assert_eq!(dropped_trailers.len(), 1, "the identifier: {dropped_trailers:?}");
         assert_eq!(*own, limits(11, 12, 13, 4));
     }
@@ -161,6 +164,7 @@ fn a_request_of_the_proxys_own_has_everything_of_its_route() {
             prefers_json: _,
             response_fields,
             cached,
+            compression,
             copy,
             record: _,
             open,
@@ -179,7 +183,11 @@ fn a_request_of_the_proxys_own_has_everything_of_its_route() {
         assert_eq!(*framing, Framing::None);
         assert!(!expects_continue && !wants_upgrade && !is_about_the_connection, "{path}");
         assert!(
-            websocket_accept.is_none() && response_fields.is_none() && cached.is_none() && copy.is_none(),
+            websocket_accept.is_none()
+                && response_fields.is_none()
+                && cached.is_none()
+                && copy.is_none()
+                && compression.is_none(),
             "{path}"
         );
         // It is neither counted nor logged.
