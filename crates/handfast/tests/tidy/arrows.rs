@@ -20,7 +20,7 @@ struct Arrows {
 }
 
 /// The table. To add an arrow is a decision: say in the commit what it saves and what it costs.
-const TABLE: [Arrows; 27] = [
+const TABLE: [Arrows; 28] = [
     Arrows {
         name: "handfast-wire",
         ours: &[],
@@ -163,6 +163,13 @@ const TABLE: [Arrows; 27] = [
         never: "cache is rules and a folder: no socket, no TLS, no runtime; it knows a task by its Waker alone",
     },
     Arrows {
+        name: "handfast-compress",
+        ours: &["handfast-http"],
+        theirs: &["brotli", "flate2", "thiserror", "zstd-safe"],
+        in_tests: &["proptest"],
+        never: "compress is bytes to bytes: no socket, no clock, no word of a request",
+    },
+    Arrows {
         name: "handfast-config",
         ours: &[
             "handfast-http",
@@ -242,6 +249,7 @@ const TABLE: [Arrows; 27] = [
             "handfast-acme",
             "handfast-admin",
             "handfast-cache",
+            "handfast-compress",
             "handfast-config",
             "handfast-fleet",
             "handfast-http",
