@@ -29,7 +29,7 @@ fn judged(plan: &CompressionPlan, response: &[&str]) -> (Judgement, Vec<String>)
     };
     let lines = changed.fields.iter().map(line).collect();
     let has_length = changed.content_length.is_some();
-    assert_eq!(matches!(judgement, Judgement::Coded(..)) && has_length, false, "{judgement:?}");
+    assert!(!(matches!(judgement, Judgement::Coded(..)) && has_length), "{judgement:?}");
     (judgement, lines)
 }
 
