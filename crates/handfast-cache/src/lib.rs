@@ -1,4 +1,4 @@
-//! An HTTP cache on disk: everything of a shared cache (RFC 9111) except sockets, TLS and the relay.
+//! Responses from disk: an HTTP cache, which is everything of a shared cache (RFC 9111) except sockets, TLS and the relay; and files.
 //!
 //! In: heads that `handfast-wire` has parsed, content in pieces, times as milliseconds since 1970 ([`unix_ms`]). Out: heads as HTTP/1 text, content
 //! in pieces, or the advice to forward a request. No call waits: what is not there is [`Poll::Pending`](std::task::Poll::Pending), and a
@@ -10,6 +10,7 @@
 //! | what a client could poison, and what happens instead | `rules/key.rs` |
 //! | objects, fills, readers, eviction, purges | `store.rs` and what it names |
 //! | the rules by section of the RFC, as a table | `rules/tests/by_section.rs` |
+//! | files of a folder as responses | `files.rs` and what it names |
 //! | crashes, full and hanging disks, damaged files | `store/tests/` |
 //!
 //! # How a worker uses it
@@ -107,8 +108,16 @@
 
 #![forbid(unsafe_code)]
 
+mod files;
 mod rules;
 mod store;
+
+pub use files::disk_threads::DiskThreads;
+pub use files::file_path::{FilePath, NotAFile};
+pub use files::folder::{Coding, FileRules, FindError, Folder, NotFound};
+pub use files::found_file::{FileOutcome, FileReader, FileSearch, FoundFile};
+pub use files::media_type::media_type;
+pub use files::response::FileResponse;
 
 pub use rules::cache_status::{CacheStatus, Forwarded};
 pub use rules::cached_response::CachedResponse;

@@ -11,6 +11,7 @@
 //! | whether it may be used | `rules/reuse.rs` |
 //! | conditional requests to the origin; 304; HEAD; invalidation | `rules/validate.rs` |
 //! | what the client receives: whole, part, 304 | `rules/cached_response.rs` |
+//! | conditions and ranges of a request, for a cache and for files | `rules/conditional.rs` |
 //! | `Cache-Control`, `CDN-Cache-Control` | `rules/directives.rs` |
 //! | `Cache-Status` | `rules/cache_status.rs` |
 //! | lists and dates | `rules/lists.rs` |
@@ -23,6 +24,7 @@ pub(crate) mod vary;
 pub(crate) mod stored;
 pub(crate) mod reuse;
 pub(crate) mod validate;
+pub(crate) mod conditional;
 pub(crate) mod cached_response;
 pub(crate) mod cache_status;
 #[cfg(test)]

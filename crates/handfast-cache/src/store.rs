@@ -12,7 +12,7 @@
 //! | a folder that was used before | `store/rebuild.rs` |
 //! | index in memory; order of eviction | `store/index.rs`, `store/shared.rs` |
 //! | files and their format | `store/folder.rs`, `store/head_file.rs`, `store/file.rs` |
-//! | threads and locks | `store/pool.rs`, `store/lock.rs` |
+//! | threads and locks | `store/pool.rs`, `store/disk_work.rs`, `store/lock.rs` |
 //! | counters, disk errors | `store/counters.rs`, `store/disk_errors.rs` |
 //! | settings | `store/settings.rs` |
 
@@ -23,6 +23,7 @@ pub(crate) mod head_file;
 pub(crate) mod counters;
 pub(crate) mod disk_errors;
 pub(crate) mod pool;
+pub(crate) mod disk_work;
 pub(crate) mod file;
 pub(crate) mod fill;
 pub(crate) mod index;

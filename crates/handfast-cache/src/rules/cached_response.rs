@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use handfast_http::http1::{Method, RequestHead, push_field, write_fields};
 
-use super::lists::{date, elements, seconds};
+use super::conditional::{Form, Validators};
 use super::stored::{Stored, parsed};
 
 /// Response to the client.
@@ -20,14 +20,6 @@ pub struct CachedResponse {
     pub status: u16,
     /// The bytes of the object that follow; the end is `u64::MAX` if the size is not known yet. Empty for HEAD, 304, 416.
     pub content: Range<u64>,
-}
-
-/// Form of the response to a request.
-enum Form {
-    Whole,
-    Part(Range<u64>),
-    Unsatisfiable,
-    NotModified,
 }
 
 impl Stored {
@@ -100,80 +92,13 @@ impl Stored {
     }
 
     fn form(&self, request: &RequestHead<'_>, size: Option<u64>) -> Form {
-        if self.status != 200 {
-            return Form::Whole;
-        }
-        if self.is_current_for(request) {
-            return Form::NotModified;
-        }
-        let mut ranges = request.values("range");
-        let (Some(range), None, Some(size)) = (ranges.next(), ranges.next(), size) else {
-            return Form::Whole;
-        };
-        if request.method != Method::GET || !self.meets_if_range(request) {
-            return Form::Whole;
-        }
-        match part(range, size) {
-            Some(part) if part.is_empty() => Form::Unsatisfiable,
-            Some(part) => Form::Part(part),
-            None => Form::Whole,
-        }
+        if self.status != 200 { Form::Whole } else { self.validators().form(request, size) }
     }
 
-    /// Returns true if the client's copy is this response (RFC 9110 §13.2.2 and RFC 9111 §4.3.2).
-    pub(crate) fn is_current_for(&self, request: &RequestHead<'_>) -> bool {
-        let mut tags = request.values("if-none-match").flat_map(elements).peekable();
-        if tags.peek().is_some() {
-            let own = self.etag.as_deref().map(weak);
-            return tags.any(|tag| tag == b"*" || Some(weak(tag)) == own);
-        }
-        let Some(since) = request.values("if-modified-since").next().and_then(date) else { return false };
-        let modified = self.last_modified.as_deref().and_then(date).unwrap_or(self.date);
-        modified <= since
+    fn validators(&self) -> Validators<'_> {
+        let (etag, last_modified) = (self.etag.as_deref(), self.last_modified.as_deref());
+        Validators { etag, last_modified, date: self.date }
     }
-
-    /// RFC 9110 §13.1.5: strong validators only.
-    fn meets_if_range(&self, request: &RequestHead<'_>) -> bool {
-        let Some(condition) = request.values("if-range").next() else { return true };
-        if condition.starts_with(b"\"") {
-            return self.etag.as_deref() == Some(condition);
-        }
-        let modified = self.last_modified.as_deref().and_then(date);
-        self.last_modified.as_deref() == Some(condition)
-            && modified.is_some_and(|modified| modified < self.date)
-    }
-}
-
-/// The opaque part of an entity tag.
-fn weak(tag: &[u8]) -> &[u8] {
-    tag.strip_prefix(b"W/").unwrap_or(tag)
-}
-
-/// The bytes of a single range; empty if there are none; `None` if it is to be ignored: several ranges, another unit, or malformed.
-fn part(range: &[u8], size: u64) -> Option<Range<u64>> {
-    let (unit, set) = range.split_at_checked(6)?;
-    if !unit.eq_ignore_ascii_case(b"bytes=") || set.contains(&b',') {
-        return None;
-    }
-    let set = set.trim_ascii();
-    let dash = set.iter().position(|byte| *byte == b'-')?;
-    let (first, last) = (&set[..dash], &set[dash + 1..]);
-    let number = |text: &[u8]| -> Option<u64> {
-        seconds(text)?;
-        // `seconds` stops at 2³¹; a position does not.
-        Some(str::from_utf8(text).ok()?.parse().unwrap_or(u64::MAX))
-    };
-    if first.is_empty() {
-        let suffix = number(last)?.min(size);
-        return Some(size - suffix..size);
-    }
-    let first = number(first)?;
-    let end = if last.is_empty() {
-        size
-    } else {
-        number(last).filter(|last| *last >= first)?.saturating_add(1).min(size)
-    };
-    Some(if first < size { first..end } else { 0..0 })
 }
 
 fn is_left_out(name: &[u8], form: &Form) -> bool {

@@ -83,7 +83,7 @@ impl Cache {
     }
 
     fn start(&mut self, threads: usize) -> std::io::Result<()> {
-        self.threads = self.shared.pool.start(threads)?;
+        self.threads = self.shared.pool.start("cache-disk", threads)?;
         let shared = Arc::clone(&self.shared);
         let index = std::thread::Builder::new().name("cache-index".into()).spawn(move || rebuild(&shared))?;
         self.threads.push(index);

@@ -97,7 +97,10 @@ impl Folder {
     pub(crate) fn create(&self, id: FileId, part: Part) -> io::Result<OwnedFd> {
         self.step("create")?;
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let created = self.admit(fs::openat(&self.fd, name(id, part), flags, Mode::RUSR | Mode::WUSR)?);
+        let created = admit(
+            fs::openat(&self.fd, name(id, part), flags, Mode::RUSR | Mode::WUSR)?,
+            self.descriptors_below,
+        );
         if created.is_err() {
             let _ = fs::unlinkat(&self.fd, name(id, part), AtFlags::empty());
         }
@@ -109,13 +112,7 @@ impl Folder {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let file = fs::openat(&self.fd, name(id, part), flags, Mode::empty())?;
         regular(&file)?;
-        self.admit(file)
-    }
-
-    /// The kernel gives out the lowest free number (open(2)), so it is the least number of descriptors that the process has.
-    fn admit(&self, file: OwnedFd) -> io::Result<OwnedFd> {
-        let is_low = u32::try_from(file.as_raw_fd()).is_ok_and(|number| number < self.descriptors_below);
-        if is_low { Ok(file) } else { Err(rustix::io::Errno::MFILE.into()) }
+        admit(file, self.descriptors_below)
     }
 
     /// Reads a head.
@@ -242,6 +239,13 @@ fn check_owner(folder: &OwnedFd) -> io::Result<()> {
         return Err(io::Error::other(format!("others can write into it (mode {mode:o})")));
     }
     Ok(())
+}
+
+/// Refuses a descriptor with this number or a higher one. The kernel gives out the lowest free number (open(2)), so it is the least number of
+/// descriptors that the process has.
+pub(crate) fn admit(file: OwnedFd, descriptors_below: u32) -> io::Result<OwnedFd> {
+    let is_low = u32::try_from(file.as_raw_fd()).is_ok_and(|number| number < descriptors_below);
+    if is_low { Ok(file) } else { Err(rustix::io::Errno::MFILE.into()) }
 }
 
 /// Returns true if there was no descriptor for a file: the disk may be intact.

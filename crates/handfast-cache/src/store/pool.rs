@@ -41,15 +41,13 @@ pub(crate) struct Pool {
 
 impl Pool {
     /// Starts threads; they end when the pool is closed.
-    pub(crate) fn start(self: &Arc<Self>, threads: usize) -> io::Result<Vec<JoinHandle<()>>> {
+    pub(crate) fn start(self: &Arc<Self>, name: &str, threads: usize) -> io::Result<Vec<JoinHandle<()>>> {
         let threads = threads.max(1);
         let start = |number| {
             let pool = Arc::clone(self);
             // One thread reads only, so that reading goes on while all others wait for a write.
             let reads_only = number == 0 && threads > 1;
-            std::thread::Builder::new()
-                .name(format!("cache-disk-{number}"))
-                .spawn(move || pool.run(reads_only))
+            std::thread::Builder::new().name(format!("{name}-{number}")).spawn(move || pool.run(reads_only))
         };
         (0..threads).map(start).collect()
     }

@@ -11,13 +11,13 @@ use std::sync::atomic::Ordering;
 use std::task::{Poll, Waker};
 use std::time::Instant;
 
+use super::disk_work::{DiskWork, Lost};
 use super::file::File;
 use super::fill::{self, Fill};
 use super::folder::{Part, is_out_of_files, read_cached_at, read_exact_at, size};
 use super::head_file::HeadFile;
 use super::index::Object;
-use super::lock::{Lock, locked};
-use super::pool::Work;
+use super::lock::locked;
 use super::shared::{OpenFile, Shared};
 use super::writer::BLOCK;
 
@@ -64,38 +64,18 @@ thread_local! {
 }
 
 /// Room for that many bytes, with any content.
-fn taken(length: usize) -> Vec<u8> {
+pub(crate) fn taken(length: usize) -> Vec<u8> {
     let mut room = ROOM.take();
     room.resize(length, 0);
     room
 }
 
 /// The largest one is kept. A reader may be dropped when its thread ends, and the thread's values with it.
-fn give_back(block: Vec<u8>) {
+pub(crate) fn give_back(block: Vec<u8>) {
     let _ = ROOM.try_with(|room| {
         let known = room.take();
         room.set(if block.capacity() > known.capacity() { block } else { known });
     });
-}
-
-#[derive(Default)]
-struct Slot {
-    answer: Option<Result<Fetched, ReadError>>,
-    waker: Option<Waker>,
-}
-
-/// The disk's side of a [`Slot`]: wakes the reader when it ends, also if the work was dropped or panicked.
-struct WakeOnDrop(Option<Arc<Lock<Slot>>>);
-
-impl Drop for WakeOnDrop {
-    fn drop(&mut self) {
-        let waker = self.0.as_ref().and_then(|slot| locked(slot).waker.take());
-        // The reader sees by the number of owners that no answer comes.
-        self.0 = None;
-        if let Some(waker) = waker {
-            waker.wake();
-        }
-    }
 }
 
 /// Reads a part of an object or of a running fill, once, from start to end.
@@ -110,14 +90,24 @@ pub struct Reader {
     /// Checked content, and where it starts.
     block: Vec<u8>,
     block_at: u64,
-    waits_for: Option<Arc<Lock<Slot>>>,
+    work: DiskWork<Result<Fetched, ReadError>>,
 }
 
 impl Reader {
     pub(crate) fn new(shared: Arc<Shared>, source: Source, content: Range<u64>) -> Self {
         let Range { start: at, end } = content;
         let number = if let Source::Fill(fill) = &source { fill.join(at) } else { 0 };
-        Self { shared, source, number, at, end, file: None, block: Vec::new(), block_at: 0, waits_for: None }
+        Self {
+            shared,
+            source,
+            number,
+            at,
+            end,
+            file: None,
+            block: Vec::new(),
+            block_at: 0,
+            work: DiskWork::default(),
+        }
     }
 
     /// Waits until the first bytes can be read: to be done before a head is sent, because on an error the request can still be forwarded.
@@ -249,20 +239,12 @@ impl Reader {
 
     /// Takes what the disk's threads have read, if they were asked.
     fn poll_answer(&mut self, waker: &Waker) -> Poll<Result<(), ReadError>> {
-        let Some(slot) = &self.waits_for else { return Poll::Ready(Ok(())) };
-        let answer = {
-            let mut locked_slot = locked(slot);
-            match locked_slot.answer.take() {
-                Some(answer) => answer,
-                // The work was dropped with the cache, or it panicked.
-                None if Arc::strong_count(slot) == 1 => Err(ReadError::Aborted),
-                None => {
-                    locked_slot.waker = Some(waker.clone());
-                    return Poll::Pending;
-                }
-            }
+        let answer = match std::task::ready!(self.work.poll(waker)) {
+            None => return Poll::Ready(Ok(())),
+            // The work was dropped with the cache, or it panicked.
+            Some(Err(Lost)) => Err(ReadError::Aborted),
+            Some(Ok(answer)) => answer,
         };
-        self.waits_for = None;
         match answer? {
             Fetched::File(file) => self.file = Some(file),
             Fetched::Block(at, block) => (self.block, self.block_at) = (block, at),
@@ -275,20 +257,15 @@ impl Reader {
         waker: &Waker,
         work: impl FnOnce() -> Result<Fetched, ReadError> + Send + 'static,
     ) -> Poll<Result<(), ReadError>> {
-        let slot = Arc::new(Lock::new(Slot { answer: None, waker: Some(waker.clone()) }));
-        self.waits_for = Some(Arc::clone(&slot));
-        let (shared, guard) = (Arc::clone(&self.shared), WakeOnDrop(Some(slot)));
-        self.shared.pool.submit(Work::Read, move || {
+        let shared = Arc::clone(&self.shared);
+        self.work.start(&self.shared.pool, waker, move || {
             let started = Instant::now();
             let answer = work();
             shared.counters.reads.add(started.elapsed());
             if let Err(ReadError::Disk(error)) = &answer {
                 shared.failed("read from the cache folder", &io::Error::other(error.clone()));
             }
-            if let Some(slot) = &guard.0 {
-                locked(slot).answer = Some(answer);
-            }
-            drop(guard);
+            answer
         });
         Poll::Pending
     }
