@@ -114,7 +114,7 @@ mod store;
 
 pub use files::disk_threads::DiskThreads;
 pub use files::file_path::{FilePath, NotAFile};
-pub use files::folder::{Coding, FileRules, FindError, Folder, NotFound};
+pub use files::folder::{FileRules, FindError, Folder, NotFound};
 pub use files::found_file::{FileOutcome, FileReader, FileSearch, FoundFile};
 pub use files::media_type::media_type;
 pub use files::response::FileResponse;

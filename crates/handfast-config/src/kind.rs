@@ -18,6 +18,7 @@ use super::schema::ValueKind;
 
 mod access;
 mod acme;
+mod files;
 mod fleet;
 mod address;
 mod check;
@@ -39,6 +40,7 @@ pub(crate) use address::{
 };
 pub(crate) use check::{Bytes, StatusRange};
 pub(crate) use compression::{Compression, MediaRange};
+pub(crate) use files::{ErrorPages, FileBelow, FileExtension, FileName, Files};
 pub(crate) use fleet::{BusUrl, Token};
 pub(crate) use http::{
     FieldCondition, HostPattern, MethodName, PathPattern, PathPrefix, PathStart, RequestIdField,

@@ -17,6 +17,7 @@ pub(crate) mod cache;
 mod check;
 mod client_certificates;
 pub(crate) mod compression;
+mod files;
 mod http;
 mod limits;
 mod places;
@@ -37,6 +38,7 @@ pub use cache::{Cache, PathPatterns};
 pub use check::{Check, CheckKind};
 pub use client_certificates::{ClientCertificates, ClientChecks};
 pub use compression::{Compression, MediaRanges, RouteCompression};
+pub use files::{ErrorPages, ErrorStatus, Files, RouteErrorPages};
 pub use fleet::Fleet;
 pub use http::{
     BackendVersion, Concurrency, Forwarded, HalfClose, Http, HttpTimeouts, PoolLimits, RequestRoute,

@@ -4,8 +4,8 @@
 //! In: the model of a service. Out: for each route everything that applies to its requests, and the routes that one path may lead to.
 
 use crate::model::{
-    Cache, Compression, FieldChange, FieldRule, Http, Mirror, RequestLimits, RequestRoute, RequestRules,
-    RouteAccess, RouteAction, RouteLimits, Service, Sticky,
+    Cache, Compression, ErrorPages, FieldChange, FieldRule, Http, Mirror, RequestLimits, RequestRoute,
+    RequestRules, RouteAccess, RouteAction, RouteLimits, Service, Sticky,
 };
 use crate::path_readings::path_readings;
 use crate::path_rule::PathRule;
@@ -38,6 +38,8 @@ pub struct ResolvedRoute<'s> {
     pub cache: Option<&'s Cache>,
     /// Compression of its responses; `None`: none, also where they may have secrets.
     pub compression: Option<Compression>,
+    /// Pages for its errors.
+    pub error_pages: ErrorPages,
     /// Some requests for one of its URLs take another route.
     pub is_for_some: bool,
 }
@@ -57,6 +59,7 @@ impl<'s> ResolvedRoute<'s> {
             cache: http.cache.as_ref().filter(|_| route.is_cached),
             compression: compression
                 .filter(|own| compresses(own, &route.rules, [&route.access, &http.access])),
+            error_pages: route.error_pages.resolve(&http.error_pages),
             is_for_some: !route.methods.is_empty() || !route.headers.is_empty() || route.share.is_some(),
         }
     }
@@ -76,6 +79,7 @@ impl<'s> ResolvedRoute<'s> {
                 .compression
                 .clone()
                 .filter(|own| compresses(own, &http.rules, [&http.access, &http.access])),
+            error_pages: http.error_pages.clone(),
             is_for_some: false,
         }
     }

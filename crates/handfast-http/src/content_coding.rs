@@ -93,6 +93,16 @@ impl AcceptedCodings {
         }
         best
     }
+
+    /// Returns the offered codings that the client accepts, in the order of its weights; of equal ones the first offered comes first. Those that
+    /// it prefers less than what is not coded are left out.
+    pub fn in_order(&self, offered: impl IntoIterator<Item = ContentCoding>) -> Vec<ContentCoding> {
+        let least = self.identity.unwrap_or_default().max(1);
+        let weight = |coding: &ContentCoding| self.weights[*coding as usize];
+        let mut accepted: Vec<_> = offered.into_iter().filter(|coding| weight(coding) >= least).collect();
+        accepted.sort_by_key(|coding| std::cmp::Reverse(weight(coding)));
+        accepted
+    }
 }
 
 /// Returns the name and the weight of an element, in thousandths; `None`: it cannot be read (RFC 9110 §12.4.2).

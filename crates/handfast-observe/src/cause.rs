@@ -110,6 +110,9 @@ causes! {
     Misdirected = "misdirected", "{who} sent a request for a host that its connection is not for";
     AmbiguousPath = "ambiguous-path",
         "{who} sent an ambiguous path: backends read it in several ways, and routes decide differently about these";
+    /// Also a method that files do not have.
+    NoFile = "no-file", "no file is served for this request";
+    FileUnreadable = "file-unreadable", "a file that {who} should send could not be read";
     StreamReset = "stream-reset", "{who} reset the HTTP/2 stream";
     Http2 = "http2", "{who} violated the HTTP/2 protocol, or exceeded a limit for abuse";
     /// The connection's task panicked or broke an invariant.

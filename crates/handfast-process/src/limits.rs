@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use handfast_net::limits::{FileLimit, file_limit, reserve_descriptors};
 
 use crate::error::Error;
-use handfast_config::model::{Address, Config};
+use handfast_config::model::{Address, Config, Http, RouteAction};
 use handfast_text::units::counted;
 
 /// Descriptors kept for everything but connections (listeners, logs, certificates being read, admin): an eighth, within these bounds.
@@ -22,7 +22,7 @@ pub struct Descriptors {
     pub limit: FileLimit,
     /// Kept for everything but connections and caches.
     pub reserved: u64,
-    /// For each connection: the client's, a backend's, and a file where a service has a cache.
+    /// For each connection: the client's, a backend's, and a file where a service has a cache or serves files.
     pub per_connection: u64,
     /// The number of connections that may be served at once.
     pub connections: usize,
@@ -40,11 +40,12 @@ impl Descriptors {
         threads: usize,
     ) -> Result<Self, Error> {
         let allowed = limit.now;
-        let has_cache = config
-            .services
-            .iter()
-            .any(|service| service.http.as_ref().is_some_and(|http| http.cache.is_some()));
-        let per_connection = if has_cache { 3 } else { 2 };
+        let has_files = |http: &Http| {
+            let mut routes = http.routes.iter();
+            http.cache.is_some() || routes.any(|route| matches!(route.action, RouteAction::Files(_)))
+        };
+        let mut http = config.services.iter().filter_map(|service| service.http.as_ref());
+        let per_connection = if http.any(has_files) { 3 } else { 2 };
         let is_checked = config.services.iter().any(|service| service.check.is_some());
         let reserved = (allowed / 8).clamp(*RESERVED_FILES.start(), *RESERVED_FILES.end())
             + listening_sockets(config, threads).saturating_sub(LISTENING_SOCKETS)

@@ -14,6 +14,7 @@ mod admission;
 mod backends;
 mod cache;
 mod control;
+mod files;
 mod requests;
 mod path;
 mod state;

@@ -13,6 +13,7 @@
 //! |---|---|
 //! | `serve/` | a client's connection in each version, and one request from its head to the end of its response |
 //! | `cached/` | a request through the cache of its service |
+//! | `files.rs` | a request for a file |
 //! | `relay/` | a request to its backends and back, with retries; requests of the proxy's own: mirror, authentication server, revalidation |
 //! | `backend/` | the backend's side of an exchange, in each version |
 //! | `client/` | the client's side of an exchange, in each version; a client that discards responses |
@@ -23,6 +24,7 @@ mod backend;
 mod cached;
 mod client;
 mod decide;
+mod files;
 mod head;
 mod relay;
 mod serve;

@@ -28,6 +28,7 @@ use crate::backends::slots::Slots;
 use crate::backends::standing::Standings;
 use crate::backends::tunnel::{OwnTargets, ProxyHop};
 use crate::cache::{self, ServiceCache};
+use crate::files::ServiceFiles;
 use handfast_admin::{CacheAct, OrderRefusal};
 use handfast_config::model::{
     Backend, BackendTls, ClientChecks, Config, Route, Service, backend_sets, each_once,
@@ -91,6 +92,8 @@ pub(crate) struct ServiceState {
     pub(crate) gates: Gates,
     /// The secrets that cookies are made from, by route.
     pub(crate) sticky_keys: Vec<Option<HashKey>>,
+    /// Folders and pages for errors, by route.
+    pub(crate) files: ServiceFiles,
     /// Cache of its responses.
     pub(crate) cache: Option<Arc<ServiceCache>>,
     /// The requests that its backends have; the same for every state that has the service.

@@ -68,7 +68,7 @@ impl FilePath {
     }
 
     /// Returns true if it names a folder: it ends with a slash.
-    pub(super) fn is_folder(&self) -> bool {
+    pub fn is_folder(&self) -> bool {
         matches!(self.relative.last(), None | Some(b'/'))
     }
 }

@@ -7,6 +7,7 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
 
+use handfast_http::content_coding::ContentCoding;
 use rustix::fs::{self, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
@@ -18,13 +19,13 @@ use crate::store::folder::{admit, is_out_of_files};
 /// Repetitions after a rename that met the kernel's search for a file (`EAGAIN`, openat2(2)).
 const MAX_REPETITIONS: u32 = 16;
 
-/// A content coding of precompressed files, and the end of their names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Coding {
-    /// Its name in `Content-Encoding`.
-    pub name: &'static str,
-    /// The end of the names of its files.
-    pub extension: &'static str,
+/// The end of the names of files with a content coding.
+const fn extension(coding: ContentCoding) -> &'static str {
+    match coding {
+        ContentCoding::Zstd => ".zst",
+        ContentCoding::Brotli => ".br",
+        ContentCoding::Gzip => ".gz",
+    }
 }
 
 /// Search for the file of a path.
@@ -37,7 +38,7 @@ pub struct FileRules {
     /// File for paths that lead to none, below the folder.
     pub fallback: Option<Box<str>>,
     /// Codings of precompressed files.
-    pub precompressed: Vec<Coding>,
+    pub precompressed: Vec<ContentCoding>,
 }
 
 /// A folder that is open.
@@ -123,10 +124,17 @@ impl Folder {
         Ok(Self { root, rules, threads: threads(device), descriptors_below })
     }
 
+    /// Starts the threads that open and read its files, once.
+    ///
+    /// **Errors**: no thread can be started.
+    pub fn start(&self) -> io::Result<()> {
+        self.threads.start()
+    }
+
     /// Finds the file for a path. `codings`: those that the client accepts, the best one first.
     ///
     /// **Cost**: waits for the disk.
-    pub(super) fn find(&self, path: &FilePath, codings: &[Coding]) -> Result<Found, FindError> {
+    pub(super) fn find(&self, path: &FilePath, codings: &[ContentCoding]) -> Result<Found, FindError> {
         let missing = match self.find_named(path, codings) {
             Err(FindError::NotFound(reason)) => reason,
             outcome => return outcome,
@@ -135,7 +143,7 @@ impl Folder {
         self.file(fallback.as_bytes().to_vec(), codings)
     }
 
-    fn find_named(&self, path: &FilePath, codings: &[Coding]) -> Result<Found, FindError> {
+    fn find_named(&self, path: &FilePath, codings: &[ContentCoding]) -> Result<Found, FindError> {
         if path.is_folder() {
             return self.index(&path.relative, codings);
         }
@@ -154,7 +162,7 @@ impl Folder {
     }
 
     /// The index file of a folder, whose path ends with a slash.
-    fn index(&self, folder: &[u8], codings: &[Coding]) -> Result<Found, FindError> {
+    fn index(&self, folder: &[u8], codings: &[ContentCoding]) -> Result<Found, FindError> {
         for index in &self.rules.index {
             match self.file([folder, index.as_bytes()].concat(), codings) {
                 Err(FindError::NotFound(NotFound::Name)) => {}
@@ -164,7 +172,7 @@ impl Folder {
         Err(FindError::NotFound(NotFound::Index))
     }
 
-    fn file(&self, name: Vec<u8>, codings: &[Coding]) -> Result<Found, FindError> {
+    fn file(&self, name: Vec<u8>, codings: &[ContentCoding]) -> Result<Found, FindError> {
         match self.open_below(&name)? {
             Opened::File(file) => self.best(file, name, codings),
             Opened::Folder => Err(FindError::NotFound(NotFound::Name)),
@@ -172,11 +180,11 @@ impl Folder {
     }
 
     /// The file, or its precompressed neighbour that the client likes best.
-    fn best(&self, file: OpenFile, name: Vec<u8>, codings: &[Coding]) -> Result<Found, FindError> {
+    fn best(&self, file: OpenFile, name: Vec<u8>, codings: &[ContentCoding]) -> Result<Found, FindError> {
         for coding in codings {
-            match self.open_below(&[&name[..], coding.extension.as_bytes()].concat()) {
+            match self.open_below(&[&name[..], extension(*coding).as_bytes()].concat()) {
                 Ok(Opened::File(neighbour)) => {
-                    return Ok(Found::File(OpenFile { coding: Some(coding.name), ..neighbour }, name));
+                    return Ok(Found::File(OpenFile { coding: Some(coding.name()), ..neighbour }, name));
                 }
                 Err(FindError::OutOfFiles) => return Err(FindError::OutOfFiles),
                 // The file itself is served.

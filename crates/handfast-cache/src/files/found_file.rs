@@ -6,11 +6,12 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::task::{Poll, Waker, ready};
 
+use handfast_http::content_coding::{AcceptedCodings, ContentCoding};
 use rustix::fs::Stat;
 
 use super::disk_threads::DiskThreads;
 use super::file_path::FilePath;
-use super::folder::{Coding, FindError, Folder, Found};
+use super::folder::{FindError, Folder, Found};
 use crate::store::disk_work::{DiskWork, Lost};
 use crate::store::folder::{read_cached_at, read_exact_at};
 use crate::store::pool::Work;
@@ -75,7 +76,7 @@ impl Drop for FileHandle {
 pub struct FileSearch {
     folder: Arc<Folder>,
     /// Until it was begun.
-    request: Option<(FilePath, Vec<Coding>)>,
+    request: Option<(FilePath, Vec<ContentCoding>)>,
     work: DiskWork<Result<Found, FindError>>,
 }
 
@@ -99,13 +100,10 @@ pub struct FoundFile {
 }
 
 impl FileSearch {
-    /// Prepares a search. `accepted`: values of `Accept-Encoding`.
-    pub fn new(folder: &Arc<Folder>, path: FilePath, accepted: &[&[u8]]) -> Self {
+    /// Prepares a search. `accepted`: the codings that the client accepts.
+    pub fn new(folder: &Arc<Folder>, path: FilePath, accepted: AcceptedCodings) -> Self {
         let offered = &folder.rules.precompressed;
-        let names: Vec<_> = offered.iter().map(|coding| coding.name).collect();
-        let accepted = handfast_http::accept_encoding::accepted_codings(accepted, &names);
-        let coding = |name: &str| offered.iter().find(|coding| coding.name == name).copied();
-        let codings = accepted.into_iter().filter_map(coding).collect();
+        let codings = accepted.in_order(offered.iter().copied());
         Self { folder: Arc::clone(folder), request: Some((path, codings)), work: DiskWork::default() }
     }
 

@@ -13,7 +13,9 @@ use tempfile::TempDir;
 
 use super::disk_threads::DiskThreads;
 use super::file_path::FilePath;
-use super::folder::{Coding, FileRules, FindError, Folder, NotFound};
+use handfast_http::content_coding::{AcceptedCodings, ContentCoding};
+
+use super::folder::{FileRules, FindError, Folder, NotFound};
 use super::found_file::{FileOutcome, FileSearch, FoundFile};
 use crate::rules::lists::date_text;
 use crate::rules::tests::request;
@@ -82,7 +84,8 @@ impl Site {
     fn found(&self, rules: FileRules, target: &str, accepted: &str) -> Result<FoundFile, FindError> {
         let folder = self.folder(rules, u32::MAX);
         let path = FilePath::parse(target.as_bytes()).expect("a path");
-        let mut search = FileSearch::new(&folder, path, &[accepted.as_bytes()]);
+        let mut search =
+            FileSearch::new(&folder, path, AcceptedCodings::parse(std::iter::once(accepted.as_bytes())));
         match wait(|waker| search.poll(waker))? {
             FileOutcome::File(file) => Ok(file),
             FileOutcome::Folder => panic!("{target} is a folder"),
@@ -133,7 +136,7 @@ fn a_folder_without_its_slash_is_one_if_it_has_an_index() {
     let site = Site::new();
     let folder = site.folder(index(), u32::MAX);
     let path = FilePath::parse(b"/docs").expect("a path");
-    let mut search = FileSearch::new(&folder, path, &[]);
+    let mut search = FileSearch::new(&folder, path, AcceptedCodings::default());
     assert!(matches!(wait(|waker| search.poll(waker)), Ok(FileOutcome::Folder)));
 }
 
@@ -181,13 +184,7 @@ fn a_precompressed_file_is_chosen_by_the_client() {
     let site = Site::new();
     site.write("a.txt.gz", "gzip of a");
     site.write("a.txt.br", "br of a");
-    let rules = FileRules {
-        precompressed: vec![
-            Coding { name: "br", extension: ".br" },
-            Coding { name: "gzip", extension: ".gz" },
-        ],
-        ..index()
-    };
+    let rules = FileRules { precompressed: vec![ContentCoding::Brotli, ContentCoding::Gzip], ..index() };
     for (accepted, content, coding) in [
         ("gzip, br", "br of a", Some("br")),
         ("br;q=0.5, gzip", "gzip of a", Some("gzip")),
@@ -235,7 +232,7 @@ fn descriptors_that_connections_need_are_not_taken() {
     let site = Site::new();
     let folder = site.folder(index(), 0);
     let path = FilePath::parse(b"/a.txt").expect("a path");
-    let mut search = FileSearch::new(&folder, path, &[]);
+    let mut search = FileSearch::new(&folder, path, AcceptedCodings::default());
     let outcome = wait(|waker| search.poll(waker)).map(|_| ());
     assert_eq!(outcome, Err(FindError::OutOfFiles));
 }

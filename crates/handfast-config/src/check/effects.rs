@@ -6,7 +6,8 @@
 use crate::keys;
 use crate::model::{
     Address, BackendAlpn, BackendTls, BackendVersion, Balance, CertificateEntry, Check, CheckKind, Clients,
-    Config, Http, OnlyClient, ProxyProtocol, ProxySender, Route, Service, Source, Target, Tickets,
+    Config, Http, OnlyClient, ProxyProtocol, ProxySender, Route, RouteAction, Service, Source, Target,
+    Tickets,
 };
 use crate::problem::Fault;
 use crate::schema::{Entry, Section};
@@ -103,7 +104,7 @@ fn backends(section: &Table<'_>, service: &Service) {
 fn http(section: &Table<'_>, service: &Service) {
     let Some(http) = &service.http else { return };
     if all_targets(service).is_empty() {
-        without_backends(section);
+        without_backends(section, http);
     }
     let agrees_on_h2 = |route: &Route| {
         route.tls.as_ref().is_some_and(|tls| tls.alpn.iter().any(|protocol| protocol == "h2"))
@@ -125,20 +126,19 @@ fn http(section: &Table<'_>, service: &Service) {
     }
 }
 
-/// Settings about backends, where all requests are redirected.
-fn without_backends(service: &Table<'_>) {
-    let why = "all requests are redirected, and none goes to a backend";
+/// Settings about backends, where no request goes to one.
+fn without_backends(service: &Table<'_>, http: &Http) {
+    let why = "no request goes to a backend";
     no_effect(service, [&keys::BALANCE as &dyn Entry, &keys::SLOW_START, &keys::SOURCE], why);
     for section in [&keys::BACKEND_TLS, &keys::CHECK, &keys::CONNECT_THROUGH] {
         no_effect_of_section(service, section, why);
     }
     no_effect(&service.inner(&keys::PROXY_PROTOCOL), [&keys::SEND as &dyn Entry], why);
-    let of_requests: [&dyn Entry; 12] = [
+    let of_requests: [&dyn Entry; 11] = [
         &keys::MAX_REQUESTS,
         &keys::QUEUE,
         &keys::BACKEND_VERSION,
         &keys::FORWARDED,
-        &keys::RESPONSE_TIMEOUT,
         &keys::POOL,
         &keys::POOL_IDLE,
         &keys::POOL_REQUESTS,
@@ -147,7 +147,12 @@ fn without_backends(service: &Table<'_>) {
         &keys::FAILURE_RATIO,
         &keys::COMPRESSION,
     ];
-    no_effect(&service.inner(&keys::HTTP), of_requests, why);
+    let section = service.inner(&keys::HTTP);
+    no_effect(&section, of_requests, why);
+    let has_files = http.routes.iter().any(|route| matches!(route.action, RouteAction::Files(_)));
+    if !has_files {
+        no_effect(&section, [&keys::RESPONSE_TIMEOUT as &dyn Entry], why);
+    }
 }
 
 /// `[limits]` and `[service.limits]`; `services`: those that they are for.

@@ -3,6 +3,7 @@
 //! In: the model, and a request for `handfast check --explain URL`. Out: lines of a text. The route is found by the same code that finds
 //! it for requests.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use handfast_http::http1::Kind;
@@ -14,9 +15,9 @@ use super::phrases::{backend_tls, backends, list};
 use super::target::ExplainRequest;
 use crate::keys;
 use crate::model::{
-    BackendVersion, Compression, Concurrency, FieldChange, FieldRule, ForwardAuth, Forwarded, Http, Mirror,
-    RateKey, RequestLimits, RequestRate, RequestRoute, RequestRules, RouteAccess, RouteAction, RouteLimits,
-    Service, Sticky,
+    BackendVersion, Compression, Concurrency, ErrorPages, ErrorStatus, FieldChange, FieldRule, Files,
+    ForwardAuth, Forwarded, Http, Mirror, RateKey, RequestLimits, RequestRate, RequestRoute, RequestRules,
+    RouteAccess, RouteAction, RouteErrorPages, RouteLimits, Service, Sticky,
 };
 use crate::request_routes::{ResolvedRoute, ResolvedRoutes, RoutesOfPath, new_target_stays_below};
 use crate::request_table::RequestTable;
@@ -56,6 +57,7 @@ pub(super) fn http(service: &Service, http: &Http) -> Vec<String> {
     }));
     lines.extend(conditions_of_connections(&http.access));
     lines.extend(http.compression.as_ref().map(|own| format!("compresses responses {}", compression(own))));
+    lines.extend(error_pages(&http.error_pages));
     lines.extend(http.routes.iter().map(|one| route(service, http, one)));
     let which = if http.routes.is_empty() { "" } else { " without a route" };
     let of_others = [identification(&http.access), changed_fields(&http.rules)].concat();
@@ -285,6 +287,7 @@ fn action(service: &Service, action: &RouteAction) -> String {
         RouteAction::Redirect(target, status) => {
             format!("they are redirected to {target} with status {status}")
         }
+        RouteAction::Files(rules) => files(rules),
         RouteAction::Respond(response) => format!("they are answered with status {}", response.status),
         RouteAction::Backends(list, own_tls) => {
             let tls = own_tls.as_ref().unwrap_or(&service.backend_tls).as_ref();
@@ -294,19 +297,52 @@ fn action(service: &Service, action: &RouteAction) -> String {
     }
 }
 
+/// The files that requests are answered with.
+fn files(Files { folder, index, extension, fallback, precompressed }: &Files) -> String {
+    let mut text = format!("they are answered with the files of {}", folder.display());
+    if !index.is_empty() {
+        text.push_str(&format!(", {} for a folder", list(index)));
+    }
+    text.extend(extension.iter().map(|extension| format!(", with {extension} added where that is missing")));
+    text.extend(fallback.iter().map(|file| format!(", and /{file} where there is none")));
+    if !precompressed.is_empty() {
+        let codings = precompressed.iter().map(|coding| coding.name());
+        text.push_str(&format!(", compressed as {} where such a file is there", list(codings)));
+    }
+    text
+}
+
+/// The pages for errors, by status.
+fn error_pages(ErrorPages { pages, replace_backends }: &ErrorPages) -> Option<String> {
+    let page = |(status, path): &(ErrorStatus, PathBuf)| {
+        let status = match status {
+            ErrorStatus::One(status) => status.to_string(),
+            ErrorStatus::Class(class) => format!("{class}xx"),
+        };
+        format!("{} for {status}", path.display())
+    };
+    let whose = if *replace_backends { ", those of backends too" } else { "" };
+    (!pages.is_empty()).then(|| format!("sends pages with errors: {}{whose}", list(pages.iter().map(page))))
+}
+
 /// One route in a sentence.
 fn route(service: &Service, http: &Http, route: &RequestRoute) -> String {
     let is_kept = http.cache.is_none() || route.is_cached || !route.forwards();
     let resolved = ResolvedRoute::of(http, route);
-    let compressed = own_compression(resolved.compression.as_ref(), http.compression.as_ref())
-        .filter(|_| route.forwards());
+    let has_own = matches!(route.action, RouteAction::Redirect(..) | RouteAction::Respond(_));
+    let compressed =
+        own_compression(resolved.compression.as_ref(), http.compression.as_ref()).filter(|_| !has_own);
     let kept = (!is_kept).then(|| "their responses are not kept".to_owned());
+    let own_pages = (route.error_pages != RouteErrorPages::default())
+        .then(|| error_pages(&route.error_pages.resolve(&http.error_pages)))
+        .flatten();
     let clauses = [
         access(http, &route.access),
         vec![action(service, &route.action)],
         changes(&route.rules, route.sticky.as_ref(), route.mirror.as_ref()),
         own_limits(&route.limits),
         changed_fields_of_route(http, &route.rules),
+        own_pages.into_iter().collect(),
         kept.into_iter().collect(),
         compressed.into_iter().collect(),
     ];
@@ -444,6 +480,7 @@ impl OfUrl<'_> {
         clauses.push(action(self.service, route.action));
         clauses.extend(changes(route.rules, route.sticky, route.mirror));
         clauses.extend(changed_fields_of_route(self.http, route.rules));
+        clauses.extend(error_pages(&route.error_pages));
         if route.forwards() {
             let RequestLimits { answer, content, body: _, retries } = &route.limits;
             let (answer, content) = (timeout(*answer), timeout(*content));

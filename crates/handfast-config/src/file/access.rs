@@ -2,6 +2,7 @@
 
 use handfast_pki::rules::Rules;
 
+use super::route::OwnResponse;
 use crate::check;
 use crate::keys;
 use crate::model::{Mirror, RateKey, RouteAccess, RouteCompression, RouteLimits, Sticky};
@@ -72,10 +73,10 @@ pub(super) fn is_cached(section: &Table<'_>, forwards: bool, has_cache: bool) ->
 }
 
 /// Compression of the responses. Reports a key without effect, and changes of fields that it needs.
-pub(super) fn compression(section: &Table<'_>, forwards: bool) -> RouteCompression {
+pub(super) fn compression(section: &Table<'_>, response: OwnResponse) -> RouteCompression {
     let key = &keys::ROUTE_COMPRESSION;
-    if !forwards {
-        check::no_effect(section, [key as &dyn Entry], "no backend gets the requests of this route");
+    if response == OwnResponse::Fixed {
+        check::no_effect(section, [key as &dyn Entry], "the response of this route is short");
     }
     let compression = section.optional(key).unwrap_or_default();
     let is_on = match &compression {
@@ -114,11 +115,13 @@ pub(super) fn sticky(section: &Table<'_>, forwards: bool) -> Option<Option<Stick
 }
 
 /// The limits of a route that differ from those of its service.
-pub(super) fn limits(section: &Table<'_>, forwards: bool) -> RouteLimits {
-    if !forwards {
-        let why = "no backend gets the requests of this route";
-        let keys =
-            [&keys::ROUTE_RESPONSE_TIMEOUT as &dyn Entry, &keys::ROUTE_BODY_TIMEOUT, &keys::ROUTE_RETRIES];
+pub(super) fn limits(section: &Table<'_>, response: OwnResponse) -> RouteLimits {
+    let why = "no backend gets the requests of this route";
+    if response != OwnResponse::None {
+        check::no_effect(section, [&keys::ROUTE_RETRIES as &dyn Entry], why);
+    }
+    if response == OwnResponse::Fixed {
+        let keys = [&keys::ROUTE_RESPONSE_TIMEOUT as &dyn Entry, &keys::ROUTE_BODY_TIMEOUT];
         check::no_effect(section, keys, why);
     }
     RouteLimits {

@@ -9,8 +9,8 @@ use crate::check::{no_effect, warn_no_effect};
 use crate::keys;
 use crate::kind::{List, Protocol, Site};
 use crate::model::{
-    BackendAlpn, BackendVersion, Concurrency, Forwarded, Http, HttpTimeouts, PoolLimits, ProxyProtocol,
-    RequestRoute, Source,
+    BackendAlpn, BackendVersion, Concurrency, ErrorPages, Forwarded, Http, HttpTimeouts, PoolLimits,
+    ProxyProtocol, RequestRoute, Source,
 };
 use crate::problem::Fault;
 use crate::reading::{Written, values};
@@ -26,7 +26,13 @@ const PROTOCOLS: [&str; 3] = ["h2", "http/1.1", "http/1.0"];
 /// `site`: its backend, if that is one; requests go there.
 pub(super) fn mode(service: &Table<'_>, site: Option<&Written<Site>>) -> Option<BackendVersion> {
     let is_written = service.written(&keys::MODE).is_some();
-    let mode = service.optional(&keys::MODE).or((!is_written && site.is_some()).then_some(true));
+    let has_files = service.written(&keys::FILES).is_some();
+    let mode =
+        service.optional(&keys::MODE).or((!is_written && (site.is_some() || has_files)).then_some(true));
+    if mode == Some(false) {
+        let fault = Fault::new("`files` has no effect: the service relays bytes (`mode = \"tcp\"`)");
+        service.error(&keys::FILES, fault.hint("remove `mode`, or `files`"));
+    }
     if let Some(site) = site.filter(|_| mode == Some(false)) {
         let fault = Fault::new("a URL says where requests go, and `tcp` forwards bytes");
         let hint = "remove `mode`, or write `host:port` as the backend";
@@ -91,11 +97,23 @@ pub(super) fn http(
         failure_ratio: section.optional(&keys::FAILURE_RATIO),
         cache: cache::cache(service)?,
         compression: section.or_default(&keys::COMPRESSION).resolve(None),
+        error_pages: error_pages(&section)?,
         rules,
         access: access?,
         routes,
     };
     around.http.map(|_| http)
+}
+
+/// Pages for errors; `None`: something is wrong with them, which is noted.
+fn error_pages(section: &Table<'_>) -> Option<ErrorPages> {
+    let pages = access::unless_wrong(section, &keys::ERROR_PAGES)?;
+    if pages.is_none() {
+        let own = "the service has no `error-pages`, those of a route need the key there";
+        warn_no_effect(section, &keys::ERROR_PAGES_BACKENDS, own);
+    }
+    let replace_backends = section.or_default(&keys::ERROR_PAGES_BACKENDS);
+    Some(ErrorPages { pages: pages.unwrap_or_default(), replace_backends })
 }
 
 fn head(section: &Table<'_>) -> HeadLimits {

@@ -2,6 +2,7 @@
 
 use handfast_http::http1::Kind;
 
+use super::route::OwnResponse;
 use crate::check::{no_effect, warn_no_effect};
 use crate::keys;
 use crate::kind::{FieldValue, List};
@@ -19,12 +20,12 @@ const SECURITY: [(&str, &str); 4] = [
 ];
 
 /// The rules of a route. `of_service`: [service.http], whose fields it has where it does not name them itself; `clients`: of its service;
-/// `reaches_backends`: whether its requests do.
+/// `own_response`: that of its requests.
 pub(super) fn rules(
     section: &Table<'_>,
     of_service: &Table<'_>,
     clients: Clients,
-    reaches_backends: bool,
+    own_response: OwnResponse,
 ) -> RequestRules {
     let new_path = section.optional(&keys::ROUTE_REWRITE_PATH);
     if section.written(&keys::ROUTE_PATH).is_none() {
@@ -32,10 +33,12 @@ pub(super) fn rules(
             Fault::new("`rewrite-path` has no effect: the route has no `path` whose place it could take");
         section.error(&keys::ROUTE_REWRITE_PATH, fault.hint("add `path`"));
     }
-    if !reaches_backends {
+    if own_response != OwnResponse::None {
         let towards =
             [&keys::ROUTE_SET_REQUEST as &dyn Entry, &keys::ROUTE_ADD_REQUEST, &keys::ROUTE_REMOVE_REQUEST];
         no_effect(section, towards, "no backend gets the requests of this route");
+    }
+    if own_response == OwnResponse::Fixed {
         warn_no_effect(section, &keys::ROUTE_REWRITE_PATH, "no backend gets the requests of this route");
     }
     let own = fields(section);
@@ -45,7 +48,8 @@ pub(super) fn rules(
         section.optional(&keys::ROUTE_SECURITY).or_else(|| of_service.optional(&keys::ROUTE_SECURITY));
     let mut response = replaced(own.response, around.response);
     response.extend(security(is_secure.unwrap_or_default(), clients));
-    let request = if reaches_backends { replaced(own.request, around.request) } else { own.request };
+    let request =
+        if own_response == OwnResponse::None { replaced(own.request, around.request) } else { own.request };
     RequestRules { request, response, new_path: new_path.map(Into::into) }
 }
 

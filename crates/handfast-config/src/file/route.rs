@@ -1,5 +1,7 @@
 //! Routes for requests, from `[[service.route]]` to the model, and those that no request reaches.
 
+use std::sync::Arc;
+
 use super::access::{self, ClientFacts};
 use super::around::Around;
 use super::{backend_tls, proxy_protocol, request_rules, site};
@@ -7,7 +9,8 @@ use crate::check::{self, no_effect_of_section};
 use crate::keys;
 use crate::kind::{RedirectTo, Site};
 use crate::model::{
-    Address, BackendVersion, Clients, Piece, RequestRoute, RouteAccess, RouteAction, Template, Variable,
+    Address, BackendVersion, Clients, Files, Piece, RequestRoute, RequestRules, RouteAccess, RouteAction,
+    RouteErrorPages, Template, Variable,
 };
 use crate::path_rule::PathRule;
 use crate::problem::Fault;
@@ -19,7 +22,11 @@ use crate::table::Table;
 const MAX_COMPARED_ROUTES: usize = 500;
 
 /// The routes in the order written; `None` when something is wrong with one, which is then noted.
-pub(super) fn routes(service: &Table<'_>, around: &Around<'_>) -> Option<Vec<RequestRoute>> {
+pub(super) fn routes(
+    service: &Table<'_>,
+    around: &Around<'_>,
+    files: Option<Arc<Files>>,
+) -> Option<Vec<RequestRoute>> {
     let sections = service.inner_list(&keys::ROUTE);
     check::names(&sections, &keys::ROUTE_NAME, "routes");
     let known = known_of_clients(service, around);
@@ -32,7 +39,29 @@ pub(super) fn routes(service: &Table<'_>, around: &Around<'_>) -> Option<Vec<Req
     if around.http.is_some() {
         check_reachable(&sections, &routes);
     }
-    routes.into_iter().collect()
+    let mut routes: Vec<RequestRoute> = routes.into_iter().collect::<Option<_>>()?;
+    if let Some(files) = files {
+        let inherits = |route: &&mut RequestRoute| route.action == RouteAction::Inherit;
+        let inheriting = routes.iter_mut().filter(inherits);
+        inheriting.for_each(|route| route.action = RouteAction::Files(Arc::clone(&files)));
+        // As a route that says nothing has them.
+        let rules = request_rules::of_service(&of_service.section, around.clients);
+        let rules = RequestRules { request: Vec::new(), ..rules };
+        let RouteAccess { basic, forward, .. } = of_service.access?;
+        let access = RouteAccess { basic, forward, ..RouteAccess::default() };
+        routes.push(RequestRoute::for_files(files, rules, access));
+    }
+    Some(routes)
+}
+
+/// The files that requests without a route are answered with; the inner `None`: none. `None`: something is wrong, which is noted.
+pub(super) fn files(service: &Table<'_>) -> Option<Option<Arc<Files>>> {
+    if let Some(place) = service.written(&keys::BACKEND) {
+        let fault = Fault::new("a service has a `backend` or `files`: its requests get one response");
+        let hint = "write [[service.route]] with `files` for those of a path";
+        service.error(&keys::FILES, fault.hint(hint).see(place, "the backend"));
+    }
+    Some(access::unless_wrong(service, &keys::FILES)?.map(Arc::new))
 }
 
 /// The parts of a service that its routes have, too.
@@ -72,8 +101,8 @@ pub(super) fn is_without_backend(
     http: Option<BackendVersion>,
     routes: Option<&[RequestRoute]>,
 ) -> bool {
-    if service.written(&keys::BACKEND).is_some() {
-        return false;
+    if service.written(&keys::BACKEND).is_some() || service.written(&keys::FILES).is_some() {
+        return service.written(&keys::BACKEND).is_none();
     }
     let take_all = |routes: &[RequestRoute]| {
         routes.iter().any(RequestRoute::matches_all)
@@ -106,8 +135,9 @@ fn route(
     let share = access::unless_wrong(section, &keys::ROUTE_SHARE);
     let own_site = site::of(section, &keys::ROUTE_BACKEND);
     let action = action(section, around, own_site.as_ref());
-    let forwards = !has_response(section);
-    let mut rules = request_rules::rules(section, &service.section, around.clients, forwards);
+    let response = own_response(section);
+    let forwards = response == OwnResponse::None;
+    let mut rules = request_rules::rules(section, &service.section, around.clients, response);
     let of_service = around.site.filter(|_| section.written(&keys::ROUTE_BACKEND).is_none());
     if let Some(site) = own_site.as_ref().or(of_service).filter(|_| forwards) {
         site::name_host(&mut rules, &site.value);
@@ -115,6 +145,7 @@ fn route(
     let access = access::access(section, service.access.as_ref(), service.known);
     let mirror = access::mirror(section, forwards);
     let sticky = access::sticky(section, forwards);
+    let error_pages = error_pages(section);
     if is_path_wrong {
         return None;
     }
@@ -129,10 +160,11 @@ fn route(
         rules,
         access: access?,
         is_cached: access::is_cached(section, forwards, service.has_cache),
-        compression: access::compression(section, forwards),
+        compression: access::compression(section, response),
         mirror: mirror?,
         sticky: sticky?,
-        limits: access::limits(section, forwards),
+        limits: access::limits(section, response),
+        error_pages: error_pages?,
     })
 }
 
@@ -154,6 +186,7 @@ fn action(section: &Table<'_>, around: &Around<'_>, own_site: Option<&Written<Si
     }
     let redirect = section.optional(&keys::ROUTE_REDIRECT);
     let respond = section.optional(&keys::ROUTE_RESPOND);
+    let files = section.optional(&keys::ROUTE_FILES);
     let has_backend = section.written(&keys::ROUTE_BACKEND).is_some();
     check_one_response(section);
     if redirect == Some(RedirectTo::Https) {
@@ -169,15 +202,16 @@ fn action(section: &Table<'_>, around: &Around<'_>, own_site: Option<&Written<Si
     let is_wrong = |key: &dyn Entry, is_read: bool| section.written(key).is_some() && !is_read;
     if is_wrong(&keys::ROUTE_REDIRECT, redirect.is_some())
         || is_wrong(&keys::ROUTE_RESPOND, respond.is_some())
+        || is_wrong(&keys::ROUTE_FILES, files.is_some())
     {
         return None;
     }
-    Some(match (backends, redirect, respond) {
+    Some(match (backends, redirect, respond.map(RouteAction::Respond)) {
         (Some(backends), ..) => RouteAction::Backends(values(backends).into(), own_tls),
         (None, Some(RedirectTo::Https), _) => RouteAction::Redirect(to_https(), 308),
         (None, Some(RedirectTo::Target(target, status)), _) => RouteAction::Redirect(target, status),
-        (None, None, Some(response)) => RouteAction::Respond(response),
-        (None, None, None) => RouteAction::Inherit,
+        (None, None, Some(respond)) => respond,
+        (None, None, None) => files.map_or(RouteAction::Inherit, |files| RouteAction::Files(Arc::new(files))),
     })
 }
 
@@ -187,16 +221,38 @@ fn to_https() -> Template {
     Template(vec![text, Piece::Variable(Variable::Host), Piece::Variable(Variable::Target)])
 }
 
-/// Returns true if the route has a response that the proxy makes: `redirect` or `respond`.
-fn has_response(section: &Table<'_>) -> bool {
-    [&keys::ROUTE_REDIRECT as &dyn Entry, &keys::ROUTE_RESPOND]
-        .iter()
-        .any(|key| section.written(*key).is_some())
+/// Response that the proxy makes for the requests of a route.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum OwnResponse {
+    /// None: backends get them.
+    None,
+    /// `redirect` or `respond`.
+    Fixed,
+    /// `files`.
+    Files,
+}
+
+fn own_response(section: &Table<'_>) -> OwnResponse {
+    let is_written = |key: &dyn Entry| section.written(key).is_some();
+    match () {
+        () if is_written(&keys::ROUTE_REDIRECT) || is_written(&keys::ROUTE_RESPOND) => OwnResponse::Fixed,
+        () if is_written(&keys::ROUTE_FILES) => OwnResponse::Files,
+        () => OwnResponse::None,
+    }
+}
+
+/// Its pages for errors; `None`: something is wrong with them, which is noted.
+fn error_pages(section: &Table<'_>) -> Option<RouteErrorPages> {
+    Some(RouteErrorPages {
+        pages: access::unless_wrong(section, &keys::ROUTE_ERROR_PAGES)?,
+        replace_backends: section.optional(&keys::ROUTE_ERROR_PAGES_BACKENDS),
+    })
 }
 
 /// A request gets one response.
 fn check_one_response(section: &Table<'_>) {
-    let keys = [&keys::ROUTE_BACKEND as &dyn Entry, &keys::ROUTE_REDIRECT, &keys::ROUTE_RESPOND];
+    let keys =
+        [&keys::ROUTE_BACKEND as &dyn Entry, &keys::ROUTE_REDIRECT, &keys::ROUTE_RESPOND, &keys::ROUTE_FILES];
     let mut written = keys.into_iter().filter_map(|key| Some((key, section.written(key)?)));
     if let (Some((first, place)), Some((second, _))) = (written.next(), written.next()) {
         let (first, other) = (first.name, second.name);

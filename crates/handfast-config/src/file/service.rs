@@ -124,7 +124,8 @@ impl DependentParts {
     ) -> Self {
         let rules = rules(section, around);
         let written = rules.as_deref().unwrap_or_default();
-        let routes = route::routes(section, around);
+        let files = route::files(section);
+        let routes = files.and_then(|files| route::routes(section, around, files));
         let mut tls = tls(section, root, around, clients::terminate(own.clients, written));
         acme::order(section, acme, (written, routes.as_deref()), &mut tls);
         if let Some(Some(tls)) = &mut tls {

@@ -210,6 +210,20 @@ section! {
         default "false",
         why "it takes CPU time, backends may do it already, and where responses have secrets it can help to guess them (BREACH)",
         example "true", elsewhere "gzip brotli zstd encode compress deflate mod-deflate gzip-on";
+
+    /// Pages for errors that the proxy itself answers with, by status or class; a status wins over its class. A file has at most 64 KiB of text,
+    /// and its extension gives its type. Clients that prefer JSON, and gRPC, get no page.
+    ERROR_PAGES: ErrorPages = "error-pages", ErrorPages,
+        absent "a short text with the status and the identifier of the request",
+        why "programs read the status, and only the operator knows what people should read",
+        example "{ 502 = \"/etc/handfast/502.html\", \"4xx\" = \"/etc/handfast/4xx.html\" }",
+        elsewhere "error-page errorfile errorfiles http-errors handle-errors errordocument custom-errors errors";
+
+    /// Uses the pages of `error-pages` also for errors that backends answer with: they keep their status.
+    ERROR_PAGES_BACKENDS: Switch = "error-pages-for-backends", Switch,
+        default "false",
+        why "backends describe their errors better, and programs read them",
+        example "true", elsewhere "proxy-intercept-errors intercept-errors";
 }
 
 /// Largest limit of a content that can be written.

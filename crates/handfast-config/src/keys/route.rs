@@ -1,16 +1,19 @@
 //! The keys of a route for requests.
 
 use super::backend_tls::ROUTE_BACKEND_TLS;
-use super::http::{BODY_TIMEOUT, COMPRESSION, MAX_BODY, MAX_BODY_BYTES, RESPONSE_TIMEOUT, RETRIES};
+use super::http::{
+    BODY_TIMEOUT, COMPRESSION, ERROR_PAGES, ERROR_PAGES_BACKENDS, MAX_BODY, MAX_BODY_BYTES, RESPONSE_TIMEOUT,
+    RETRIES,
+};
 use super::limits::{DAY, TENTH};
-use super::other_words::BACKEND_WORDS;
+use super::other_words::{BACKEND_WORDS, FILES_WORDS};
 use crate::kind::*;
 use crate::schema::section;
 
 section! {
     /// A route for certain requests of a service with `mode = "http"`: those that match everything that is written. The first route
     /// that matches is used, in the order written. Other requests go to the backends of their connection: those of its rule, or of
-    /// the service. A route without `backend` and `redirect` sends its requests there too, as an exception from later routes.
+    /// the service. A route without `backend`, `redirect`, `respond` and `files` sends its requests there too, as an exception from later routes.
     ROUTE = "route", "[[service.route]]", with ROUTE_BACKEND_TLS;
 
     /// Its name in logs and metrics.
@@ -79,6 +82,23 @@ section! {
         absent "backends respond",
         why "most requests are forwarded",
         example "404", elsewhere "return deny static-response http-request-return maintenance";
+
+    /// Files that its requests are answered with: a folder, or a table with rules for finding them. `GET` and `HEAD` only. Paths that have a
+    /// part beginning with a dot are answered with 404, except `/.well-known/`.
+    ROUTE_FILES: Files = "files", Files,
+        absent "backends respond",
+        why "most requests are forwarded",
+        example "{ folder = \"/srv/www\", fallback = \"/index.html\" }",
+        elsewhere FILES_WORDS;
+
+    /// Pages for errors that the proxy itself answers its requests with, by status or class: instead of those of the service. A file has at most
+    /// 64 KiB of text, and its extension gives its type. Clients that prefer JSON, and gRPC, get no page.
+    ROUTE_ERROR_PAGES: ErrorPages = "error-pages", ErrorPages,
+        of_service "those", example "{ 404 = \"/etc/handfast/404.html\" }", elsewhere ERROR_PAGES.about.elsewhere;
+
+    /// Uses the pages of `error-pages` also for errors that backends answer with.
+    ROUTE_ERROR_PAGES_BACKENDS: Switch = "error-pages-for-backends", Switch,
+        of_service "that", example "true", elsewhere ERROR_PAGES_BACKENDS.about.elsewhere;
 
     /// Servers that receive a copy of its requests. No client waits for them, and what they answer is dropped.
     ROUTE_MIRROR: Mirror = "mirror", Mirror,

@@ -6,7 +6,7 @@ use super::check::CHECK;
 use super::client_certificates::{CLIENT_CERTIFICATES, RULE_CLIENT_CERTIFICATES};
 use super::http::HTTP;
 use super::limits::{SERVICE_LIMITS, SERVICE_TICKETS};
-use super::other_words::{BACKEND_WORDS, CERTIFICATE_WORDS, KEY_WORDS};
+use super::other_words::{BACKEND_WORDS, CERTIFICATE_WORDS, FILES_WORDS, KEY_WORDS};
 use super::proxies::{CONNECT_THROUGH, PROXY_PROTOCOL};
 use super::route::ROUTE;
 use super::tls::{GROUPS, MISSING_CLOSE_NOTIFY, POLICY, STARTTLS, SUITES, VERSIONS};
@@ -49,7 +49,7 @@ section! {
     /// which clients send by HTTP/1.1 or HTTP/2. Backends receive the client's address in a field, and their connections are reused. See
     /// `[service.http]` and `[[service.route]]`.
     MODE: Choice<bool> = "mode", Choice(&[("tcp", false), ("http", true)]),
-        absent "`tcp`; `http` if `backend` is a URL",
+        absent "`tcp`; `http` if `backend` is a URL, or `files` is written",
         why "bytes can be forwarded of every protocol, and what is not read cannot be misread",
         example "\"http\"", elsewhere "http http-mode option-httplog layer proxy-mode";
 
@@ -68,9 +68,16 @@ section! {
     /// requests with the site's name as their `Host`. A server of your own is written as an address: its requests keep the client's
     /// `Host`.
     BACKEND: List<SiteOrBackend> = "backend", List::of(SiteOrBackend),
-        absent "an error, unless a route without conditions takes all requests and each route has `redirect` or `backend`",
+        absent "an error, unless `files` is written, or a route without conditions takes all requests and each route has `redirect`, `respond`, `files` or `backend`",
         why "a service without it could answer nothing else",
         example "\"127.0.0.1:8080\"", elsewhere BACKEND_WORDS;
+
+    /// Files that the requests without a route are answered with, instead of a backend: a folder, or a table as for `files` in `[[service.route]]`.
+    /// It means `mode = "http"`.
+    FILES: Files = "files", Files,
+        absent "backends respond",
+        why "most services forward",
+        example "\"/srv/www\"", elsewhere FILES_WORDS;
 
     /// Method of choosing one of several backends, by weight. `round-robin`: one after the other. `least-connections`: the one with the
     /// fewest connections from the same worker thread. `two-choices`: of two at random, the one with fewer. `source-hash`: by the

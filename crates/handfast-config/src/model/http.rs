@@ -10,8 +10,8 @@ use handfast_http::http1::HeadLimits;
 use crate::path_rule::PathRule;
 
 use super::{
-    Backend, BackendTls, Cache, Compression, FixedResponse, Mirror, ProxySender, RequestRules, RouteAccess,
-    RouteCompression, RouteLimits, Share, Sticky, Template,
+    Backend, BackendTls, Cache, Compression, ErrorPages, Files, FixedResponse, Mirror, ProxySender,
+    RequestRules, RouteAccess, RouteCompression, RouteErrorPages, RouteLimits, Share, Sticky, Template,
 };
 
 /// HTTP mode of a service (`mode = "http"`, `[service.http]`, `[[service.route]]`).
@@ -51,6 +51,8 @@ pub struct Http {
     pub cache: Option<Cache>,
     /// Compression of responses; `None`: they are sent as the backend has them.
     pub compression: Option<Compression>,
+    /// Pages for errors.
+    pub error_pages: ErrorPages,
     /// Changes to requests that match no route, and to their responses. Each route has them too, without what it says otherwise.
     pub rules: RequestRules,
     /// Conditions that every request must meet, and the identification of the sender of those that match no route.
@@ -154,14 +156,40 @@ pub struct RequestRoute {
     pub sticky: Option<Sticky>,
     /// Separate limits.
     pub limits: RouteLimits,
+    /// Separate pages for errors.
+    pub error_pages: RouteErrorPages,
 }
 
 impl RequestRoute {
+    /// The route for the requests without one, which are answered with files.
+    pub(crate) fn for_files(files: Arc<Files>, rules: RequestRules, access: RouteAccess) -> Self {
+        Self {
+            name: "files".into(),
+            hosts: Vec::new(),
+            path: None,
+            methods: Vec::new(),
+            headers: Vec::new(),
+            share: None,
+            action: RouteAction::Files(files),
+            rules,
+            access,
+            is_cached: false,
+            compression: RouteCompression::Inherit,
+            mirror: None,
+            sticky: None,
+            limits: RouteLimits::default(),
+            error_pages: RouteErrorPages::default(),
+        }
+    }
+
     /// Its own backends.
     pub fn backends(&self) -> Option<&Arc<[Backend]>> {
         match &self.action {
             RouteAction::Backends(backends, _) => Some(backends),
-            RouteAction::Inherit | RouteAction::Redirect(..) | RouteAction::Respond(_) => None,
+            RouteAction::Inherit
+            | RouteAction::Redirect(..)
+            | RouteAction::Respond(_)
+            | RouteAction::Files(_) => None,
         }
     }
 
@@ -194,4 +222,6 @@ pub enum RouteAction {
     Redirect(Template, u16),
     /// It is answered with this.
     Respond(FixedResponse),
+    /// It is answered with a file.
+    Files(Arc<Files>),
 }

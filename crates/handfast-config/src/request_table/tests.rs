@@ -149,6 +149,7 @@ fn made((hosts, path, methods, headers): Parts) -> RequestRoute {
         mirror: None,
         sticky: None,
         limits: Default::default(),
+        error_pages: Default::default(),
     }
 }
 

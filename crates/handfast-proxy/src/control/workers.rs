@@ -102,6 +102,11 @@ fn open_caches(state: &State) -> io::Result<()> {
     state.services.iter().filter_map(|service| service.cache.as_ref()).try_for_each(|cache| cache.open())
 }
 
+/// Starts the threads that open and read files of services.
+fn start_file_threads(state: &State) -> io::Result<()> {
+    state.services.iter().try_for_each(|service| service.files.start())
+}
+
 impl Workers {
     /// Starts them. They serve by the state, and accept nothing until they are given listeners.
     ///
@@ -116,6 +121,7 @@ impl Workers {
     ) -> io::Result<Self> {
         start_verifier(state)?;
         open_caches(state)?;
+        start_file_threads(state)?;
         let (sender, events) = channel(MAX_WAITING_EVENTS);
         let pool = Pool::new(max_connections, threads);
         let mut handles = Vec::new();
@@ -189,6 +195,9 @@ impl Workers {
         }
         if let Err(error) = open_caches(state) {
             tracing::error!("open the cache of a service: start a thread: {error}; requests bypass it");
+        }
+        if let Err(error) = start_file_threads(state) {
+            tracing::error!("serve files: start a thread: {error}; requests for them receive 504");
         }
         for (worker, share) in self.handles.iter().zip(shares) {
             worker.order(Order::Install(Arc::clone(state), share))?;

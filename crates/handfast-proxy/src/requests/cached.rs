@@ -28,6 +28,7 @@ use crate::requests::decide::rules::ResponseFields;
 use crate::requests::relay::forward_request::forward;
 use crate::requests::relay::own_request;
 use crate::requests::relay::send_answer::{Ended, answer_with};
+use crate::requests::relay::send_content::until_ready;
 use crate::requests::relay::{Exchange, Outcome, Rest};
 use crate::worker::services::Chosen;
 use fetch::{Fetch, FetchOutcome, Order};
@@ -202,7 +203,7 @@ impl Cached<'_> {
         mut follower: Follower,
     ) -> Result<Followed, CloseReason> {
         request.enter(RequestPart::Answer, R::now());
-        let followed = send::until_ready::<R, _>(self.connection, client, request, |waker| {
+        let followed = until_ready::<R, _>(self.connection, client, request, |waker| {
             follower.poll(&self.original.head(), waker)
         });
         Ok(followed.await?.unwrap_or(Followed::Alone))

@@ -7,6 +7,7 @@ pub(crate) mod forward_request;
 pub(crate) mod mirror;
 pub(crate) mod own_request;
 pub(crate) mod send_answer;
+pub(crate) mod send_content;
 pub(crate) mod upstream;
 
 use std::time::Duration;
@@ -23,8 +24,10 @@ use handfast_observe::request_record::{HttpVersion, RequestPart};
 use crate::backends::pool::Identity;
 use crate::requests::backend::Backend;
 use crate::requests::backend::h1_backend::{self, Tunnel};
+use crate::requests::client::discarding::DiscardingClient;
 use crate::requests::client::{After, Client};
 use crate::requests::decide::connection::HttpConnection;
+use crate::requests::decide::own_response::OwnResponse;
 use crate::requests::decide::request::{Request, authenticates_connections};
 use crate::requests::head::content::{Io, Sink, Source};
 use crate::requests::head::copy::Tee;
@@ -86,6 +89,8 @@ pub(crate) struct Exchange<'a, S: Socket> {
     /// The backend's connection is the client's own: it asks for NTLM or Negotiate, or was before.
     is_tied: bool,
     client_stays: bool,
+    /// The client has a page in the place of the response.
+    is_replaced: bool,
     /// The protocol was changed, and bytes of the client's connection are relayed …
     is_tunnel: bool,
     /// … or content of its stream.
@@ -141,6 +146,7 @@ impl<'a, S: Socket + std::fmt::Debug + 'static> Exchange<'a, S> {
             backend_stays: false,
             is_tied,
             client_stays: false,
+            is_replaced: false,
             is_tunnel: false,
             is_stream_tunnel: false,
             content_waits,
@@ -245,6 +251,18 @@ impl<'a, S: Socket + std::fmt::Debug + 'static> Exchange<'a, S> {
         if self.has_begun {
             if client.hands_over() {
                 return Ok(RoundProgress::Done);
+            }
+            if self.is_replaced {
+                // What has come of the content is read, so that the connection can be kept.
+                let mut nowhere = DiscardingClient::new(Vec::new(), true);
+                let drained =
+                    !self.backend.has_ended() && self.backend.pump(&mut nowhere, io).unwrap_or(false);
+                client.flush(&mut io.output())?;
+                return Ok(match (drained, client.is_done()) {
+                    (true, _) => RoundProgress::Moved,
+                    (false, true) => RoundProgress::Done,
+                    (false, false) => RoundProgress::Blocked,
+                });
             }
             if client.accepts(io)? && !self.backend.has_ended() {
                 let fields = self.request.response_fields.as_deref();
@@ -383,7 +401,13 @@ impl<'a, S: Socket + std::fmt::Debug + 'static> Exchange<'a, S> {
         }
         let is_over = self.has_begun && self.backend.ended_with_its_head();
         let after = After { keeps_open: self.client_stays || is_switch, is_over };
-        client.put_head(&head, self.request, after, &mut io.output());
+        match OwnResponse::for_backend(&head, self.request).filter(|_| is_final) {
+            None => client.put_head(&head, self.request, after, &mut io.output()),
+            Some(page) => {
+                self.is_replaced = true;
+                client.put_answer(&page, Some(self.request), !self.client_stays, &mut io.output());
+            }
+        }
         self.backend.give_back(received);
         io.buffers.fields = fields;
         if self.is_stream_tunnel {
@@ -391,7 +415,7 @@ impl<'a, S: Socket + std::fmt::Debug + 'static> Exchange<'a, S> {
             return Ok(true);
         }
         self.backend.begin_content(length, framing, limits);
-        if self.has_begun && self.backend.has_ended() {
+        if self.has_begun && self.backend.has_ended() && !self.is_replaced {
             client.put_end(&[], &[], &mut io.output())?;
         }
         Ok(true)
@@ -511,7 +535,9 @@ impl<'a, S: Socket + std::fmt::Debug + 'static> Exchange<'a, S> {
         }
         let mut lent = connection.lend();
         let Io { scratch, buffers, .. } = lent.io();
-        let stays = self.backend_stays && client.has_ended() && connection.pools() && !self.is_stream_tunnel;
+        // The content of a response that a page replaced may not have come.
+        let is_clean = backend.has_ended() && client.has_ended();
+        let stays = self.backend_stays && is_clean && connection.pools() && !self.is_stream_tunnel;
         let is_pooled = stays && connection.thread.uses(&identity, &connection.service);
         match backend.into_http1(buffers) {
             Some(backend) if stays && self.is_tied => {
@@ -522,7 +548,7 @@ impl<'a, S: Socket + std::fmt::Debug + 'static> Exchange<'a, S> {
                 backend.keep(&connection.service.metrics, (pool, &identity), bounds, now, scratch);
             }
             // It is in a clean state.
-            Some(backend) if client.has_ended() => backend.close(scratch),
+            Some(backend) if is_clean => backend.close(scratch),
             _ => {}
         }
         if self.client_stays { Outcome::KeepOpen } else { Outcome::Close }

@@ -21,6 +21,7 @@ use handfast_tls::ticket::{KeySet, KeySource, KeyText, Merged, TicketKeys, Ticke
 
 use crate::admission::verifier::Verifier;
 use crate::backends::tunnel::OwnTargets;
+use crate::files::FileThreads;
 use handfast_config::model::{CertificateEntry, Config, Tickets};
 use handfast_process::key_process::KeyProcess;
 use handfast_process::privileges::ServiceUser;
@@ -38,6 +39,8 @@ pub(crate) struct CarriedOver {
     pub(crate) sticky_key: Option<HashKey>,
     /// Verifies passwords of clients.
     pub(crate) verifier: Arc<Verifier>,
+    /// Reads files that are sent to clients.
+    pub(crate) file_threads: FileThreads,
 }
 
 impl CarriedOver {

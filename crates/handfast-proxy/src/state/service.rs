@@ -1,7 +1,7 @@
 //! Making one service of a state: what it needs of files, and what is kept of the service that it replaces.
 
 use std::collections::HashMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use handfast_net::dial;
@@ -31,10 +31,13 @@ use crate::backends::standing::Standings;
 use crate::backends::tls::{BackendTlsSettings, client_for};
 use crate::backends::tunnel::ProxyHop;
 use crate::cache::ServiceCache;
+use crate::files::{self, ErrorPage, ErrorPages, RouteFiles, ServiceFiles};
+use handfast_cache::Folder;
 use handfast_config::model::{
     self, BackendAlpn, BackendRevocation, BackendTls, BackendVerification, CertificateEntry, ClientChecks,
-    RouteAccess, RouteTls, Service, Sticky, each_once,
+    RouteAccess, RouteAction, RouteTls, Service, Sticky, each_once,
 };
+use handfast_config::{ResolvedRoute, ResolvedRoutes};
 
 /// Parts of a service whose TLS ends here; empty for another one.
 #[derive(Debug, Default)]
@@ -80,6 +83,7 @@ impl<'b, 'a, 'p> ServiceBuilder<'b, 'a, 'p> {
         self.source();
         let gates = self.gates();
         let sticky_keys = self.sticky_keys();
+        let files = self.files();
         has_backend_tls?;
         let termination = tls.unwrap_or_else(|| Some(Termination::default()))?;
         let Termination { ring, store, sources, mut problems } = termination;
@@ -91,6 +95,7 @@ impl<'b, 'a, 'p> ServiceBuilder<'b, 'a, 'p> {
             admission: Admission::new(&model.admission, before.and_then(|before| before.admission.as_ref())),
             gates: gates?,
             sticky_keys: sticky_keys?,
+            files: files?,
             cache: self.cache(),
             turns: RotationCounters::default(),
             slots: before.map(|before| Arc::clone(&before.slots)).unwrap_or_default(),
@@ -478,6 +483,81 @@ impl ServiceBuilder<'_, '_, '_> {
         }
     }
 }
+
+/// Opens folders, and reads pages for errors.
+impl ServiceBuilder<'_, '_, '_> {
+    /// `None` where one cannot be used.
+    fn files(&mut self) -> Option<ServiceFiles> {
+        let Some(resolved) = ResolvedRoutes::new(self.model) else { return Some(ServiceFiles::default()) };
+        let mut pages = HashMap::new();
+        let routes: Vec<_> =
+            resolved.routes.iter().map(|route| self.route_files(route, &mut pages)).collect();
+        let fallback = self.route_files(&resolved.fallback, &mut pages);
+        Some(ServiceFiles { routes: routes.into_iter().collect::<Option<_>>()?, fallback: fallback? })
+    }
+
+    fn route_files(&mut self, route: &ResolvedRoute<'_>, known: &mut KnownPages) -> Option<RouteFiles> {
+        let folder = match route.action {
+            RouteAction::Files(model) => Some(self.folder(model)),
+            _ => None,
+        };
+        let pages = &route.error_pages.pages;
+        let pages: Vec<_> =
+            pages.iter().map(|(status, path)| (*status, self.error_page(path, known))).collect();
+        let pages = pages.into_iter().map(|(status, page)| Some((status, page?)));
+        let pages = pages.collect::<Option<_>>();
+        let folder = match folder {
+            Some(opened) => Some(opened?),
+            None => None,
+        };
+        let error_pages = ErrorPages { pages: pages?, replace_backends: route.error_pages.replace_backends };
+        Some(RouteFiles { folder, error_pages })
+    }
+
+    fn folder(&mut self, model: &model::Files) -> Option<Arc<Folder>> {
+        let path = &model.folder;
+        // What a link leads to is looked for when it has changed: a new version of a site is often brought in by one.
+        if path.is_symlink() {
+            let stamp = FileStamp::of(path);
+            self.context.took(Vec::new(), vec![(path.clone(), stamp)], vec![folder_of(path).to_path_buf()]);
+        }
+        let threads = &mut self.context.carried.file_threads;
+        let opened = self.context.user.act(|| files::open(model, threads));
+        let error = match opened {
+            Ok(Ok(folder)) => return Some(Arc::new(folder)),
+            Ok(Err(error)) => format!("{error}\n  hint: {}", files::hint(&error)),
+            Err(error) => error.to_string(),
+        };
+        let (name, place) = (&self.model.name, self.context.places.suffix(path));
+        self.context.report.error(format!("service {name}: files of {}{place}: {error}", path.display()));
+        None
+    }
+
+    /// Reads a page, once for all routes.
+    fn error_page(&mut self, path: &Path, known: &mut KnownPages) -> Option<Arc<ErrorPage>> {
+        if let Some(page) = known.get(path) {
+            return page.clone();
+        }
+        let stamp = FileStamp::of(path);
+        self.context.took(Vec::new(), vec![(path.to_path_buf(), stamp)], vec![folder_of(path).to_path_buf()]);
+        let read = self.context.user.act(|| ErrorPage::read(path));
+        let read = read.map_err(|error| error.to_string());
+        let page = read.and_then(|read| read.map_err(|error| error.to_string())).map(Arc::new);
+        if let Err(error) = &page {
+            let (name, place) = (&self.model.name, self.context.places.suffix(path));
+            self.context.report.error(format!(
+                "service {name}: error page {}{place}: {error}\n  hint: it must be a text of at most 64 KiB that the user that serves can \
+                 read",
+                path.display()
+            ));
+        }
+        known.insert(path.to_path_buf(), page.as_ref().ok().cloned());
+        page.ok()
+    }
+}
+
+/// Pages that were read, by their paths; `None`: one that cannot be used.
+type KnownPages = HashMap<PathBuf, Option<Arc<ErrorPage>>>;
 
 /// The files that TLS towards backends needs: trusted authorities and our certificate.
 impl<'b> ServiceBuilder<'b, '_, '_> {

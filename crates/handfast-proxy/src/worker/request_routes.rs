@@ -14,6 +14,7 @@ use crate::admission::TrustedSenders;
 use crate::admission::gate::{Gate, Gates};
 use crate::backends::pool::Bounds;
 use crate::cache::ServiceCache;
+use crate::files::{RouteFiles, ServiceFiles};
 use crate::worker::services::Chosen;
 use crate::worker::sticky::ThreadSticky;
 use handfast_tls::keyed_hash::HashKey;
@@ -64,6 +65,8 @@ pub(crate) struct ThreadRequestRoute {
     pub(crate) auth: Option<ThreadServers>,
     /// Some requests for one of its URLs take another route.
     pub(crate) is_for_some: bool,
+    /// Its folder, and pages for its errors.
+    pub(crate) files: RouteFiles,
     /// The cache for its responses.
     pub(crate) cache: Option<Arc<ServiceCache>>,
     /// Compression of its responses.
@@ -115,7 +118,7 @@ impl ThreadRequestRoute {
         http: &Http,
         route: &ResolvedRoute<'_>,
         [index, auth, mirror]: [Option<usize>; 3],
-        (gate, key): (&Option<Arc<Gate>>, &Option<HashKey>),
+        (gate, key, files): (&Option<Arc<Gate>>, &Option<HashKey>, &RouteFiles),
         (cache, threads): (Option<&Arc<ServiceCache>>, usize),
     ) -> Self {
         let limits = route.limits.clone();
@@ -146,6 +149,7 @@ impl ThreadRequestRoute {
             sticky,
             auth,
             is_for_some: route.is_for_some,
+            files: files.clone(),
             cache: cache.filter(|_| route.cache.is_some()).cloned(),
             compression: route.compression.clone().map(Rc::new),
             mirror: mirror.map(Rc::new),
@@ -167,6 +171,7 @@ impl ThreadRequestRoute {
             sticky: None,
             auth: None,
             is_for_some: false,
+            files: RouteFiles::default(),
             cache: None,
             compression: None,
             mirror: None,
@@ -191,6 +196,7 @@ impl ThreadHttp {
         service: &Service,
         gates: &Gates,
         keys: &[Option<HashKey>],
+        files: &ServiceFiles,
         cache: Option<&Arc<ServiceCache>>,
         threads: usize,
     ) -> Option<Rc<Self>> {
@@ -198,8 +204,11 @@ impl ThreadHttp {
         let resolved = ResolvedRoutes::new(service)?;
         let places = service.request_routes().zip(service.auth_routes()).zip(service.mirror_routes());
         let places = places.map(|(((index, _), auth), mirror)| [index, auth, mirror]);
-        let of_service = ([None, service.auth_routes().last().flatten(), None], (&gates.service, &None));
-        let own = places.zip(gates.routes.iter().zip(keys)).chain([of_service]);
+        let of_service =
+            ([None, service.auth_routes().last().flatten(), None], (&gates.service, &None, &files.fallback));
+        let own =
+            gates.routes.iter().zip(keys).zip(&files.routes).map(|((gate, key), files)| (gate, key, files));
+        let own = places.zip(own).chain([of_service]);
         let all = resolved.routes.iter().chain([&resolved.fallback]).zip(own);
         let mut routes: Vec<_> = all
             .map(|(route, (places, own))| {

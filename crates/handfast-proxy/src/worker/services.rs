@@ -228,6 +228,7 @@ impl ThreadService {
                 model,
                 &service.gates,
                 &service.sticky_keys,
+                &service.files,
                 service.cache.as_ref(),
                 service.threads,
             ),

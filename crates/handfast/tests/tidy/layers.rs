@@ -11,9 +11,10 @@ const LAYERS: Layers = &[
     ("admission", &[]),
     ("backends", &[]),
     ("cache", &[]),
-    ("state", &["admission", "backends", "cache"]),
-    ("worker", &["admission", "backends", "cache", "state"]),
-    ("requests", &["admission", "backends", "cache", "worker"]),
+    ("files", &[]),
+    ("state", &["admission", "backends", "cache", "files"]),
+    ("worker", &["admission", "backends", "cache", "files", "state"]),
+    ("requests", &["admission", "backends", "cache", "files", "worker"]),
     ("path", &["admission", "backends", "requests", "worker"]),
     ("control", &["admission", "backends", "cache", "requests", "path", "state", "worker"]),
 ];
@@ -26,7 +27,8 @@ const REQUEST_LAYERS: Layers = &[
     ("backend", &["decide", "head"]),
     ("relay", &["backend", "client", "decide", "head"]),
     ("cached", &["client", "decide", "head", "relay"]),
-    ("serve", &["backend", "cached", "client", "decide", "head", "relay"]),
+    ("files", &["client", "decide", "head", "relay"]),
+    ("serve", &["backend", "cached", "client", "decide", "files", "head", "relay"]),
 ];
 
 type Layers = &'static [(&'static str, &'static [&'static str])];

@@ -239,6 +239,7 @@ const ROWS: &[Row] = &[
     row("[[service]]", "starttls", "+++++ !!x!! +++++ +++++ xx!xx +++").line("starttls = \"imap\""),
     row("[[service]]", "starttls-name", "??+?? !!?!! ????? ????? ??!?? ???"),
     row("[[service]]", "backend", "+++++ +++++ +++++ +++++ +++++ +++"),
+    row("[[service]]", "files", "xxxxx xxxxx xxxxx xxxxx xxxxx xxx"),
     row("[[service]]", "balance", "?+??? ?++?? ???+? ????? ????+ ???"),
     row("[[service]]", "source", "+++++ +++++ +?+++ +++++ +++++ ?++"),
     row("[[service]]", "slow-start", "?+??? ?++?? ???+? ????? ????+ ???"),
@@ -460,6 +461,9 @@ const ROWS: &[Row] = &[
     row("[service.http]", "forward-auth", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
     row("[service.http]", "rate-limit", "!!!!! !!!!! !!!!! !!!!! ++++! !!!"),
     row("[service.http]", "compression", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
+    row("[service.http]", "error-pages", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
+    row("[service.http]", "error-pages-for-backends", "!!!!! !!!!! !!!!! !!!!! +++++ !!!")
+        .with(&[("[service.http]", &["error-pages = { 404 = \"404.html\" }"])]),
     row("[[service.route]]", "name", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
     row("[[service.route]]", "hosts", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
     row("[[service.route]]", "path", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
@@ -476,6 +480,9 @@ const ROWS: &[Row] = &[
     row("[[service.route]]", "remove-response-headers", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
     row("[[service.route]]", "security-headers", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
     row("[[service.route]]", "respond", "!!!!! !!!!! !!!!! !!!!! ++++x !!!"),
+    row("[[service.route]]", "files", "!!!!! !!!!! !!!!! !!!!! ++++x !!!"),
+    row("[[service.route]]", "error-pages", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
+    row("[[service.route]]", "error-pages-for-backends", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
     row("[[service.route]]", "rewrite-path", "!!!!! !!!!! !!!!! !!!!! +++++ !!!")
         .with(&[("[[service.route]]", &["path = \"/z\""])]),
     row("[[service.route]]", "ignore-case", "!!!!! !!!!! !!!!! !!!!! +++++ !!!")
@@ -556,6 +563,16 @@ const ROWS: &[Row] = &[
         .line("respond = { status = 404, content = \"x\" }"),
     row("{ status = …, content = … }", "type", "xxxxx xxxxx xxxxx xxxxx ++++x xxx")
         .line("respond = { status = 404, content = \"x\", type = \"text/html\" }"),
+    row("{ folder = …, fallback = … }", "folder", "xxxxx xxxxx xxxxx xxxxx ++++x xxx")
+        .line("files = { folder = \"www\" }"),
+    row("{ folder = …, fallback = … }", "index", "xxxxx xxxxx xxxxx xxxxx ++++x xxx")
+        .line("files = { folder = \"www\", index = \"a.html\" }"),
+    row("{ folder = …, fallback = … }", "extension", "xxxxx xxxxx xxxxx xxxxx ++++x xxx")
+        .line("files = { folder = \"www\", extension = \".html\" }"),
+    row("{ folder = …, fallback = … }", "fallback", "xxxxx xxxxx xxxxx xxxxx ++++x xxx")
+        .line("files = { folder = \"www\", fallback = \"/a.html\" }"),
+    row("{ folder = …, fallback = … }", "precompressed", "xxxxx xxxxx xxxxx xxxxx ++++x xxx")
+        .line("files = { folder = \"www\", precompressed = \"gzip\" }"),
     row("{ requests = …, per = … }", "requests", "xxxxx xxxxx xxxxx xxxxx ++++! xxx")
         .line("rate-limit = { requests = 7 }"),
     row("{ requests = …, per = … }", "per", "xxxxx xxxxx xxxxx xxxxx ++++! xxx")
@@ -631,6 +648,7 @@ const INSIDE: &[(&Section, &str)] = &[
     (&keys::route_access::FORWARD_AUTH_TABLE, "[[service.route]]"),
     (&keys::route_access::MIRROR_TABLE, "[[service.route]]"),
     (&keys::route_access::RATE_LIMIT_TABLE, "[[service.route]]"),
+    (&keys::route_values::FILES_TABLE, "[[service.route]]"),
     (&keys::route_values::REDIRECT_TABLE, "[[service.route]]"),
     (&keys::route_values::RESPOND_TABLE, "[[service.route]]"),
     (&keys::values::HEX_TABLE, "[service.check]"),

@@ -55,7 +55,7 @@ const FOR_ALL_HERE: &[Call] = &[];
 
 /// Also for threads that tend: files, threads, and the filter of a thread that they start.
 const TO_TEND: &[Call] = calls![
-    SYS_openat SYS_newfstatat SYS_fstat SYS_statx SYS_lseek SYS_pwrite64 SYS_getdents64 SYS_readlinkat
+    SYS_openat SYS_openat2 SYS_newfstatat SYS_fstat SYS_statx SYS_lseek SYS_pwrite64 SYS_getdents64 SYS_readlinkat
     SYS_unlinkat SYS_renameat SYS_renameat2 SYS_fchmod SYS_fchmodat SYS_fchown SYS_fchownat SYS_flock SYS_fsync
     SYS_fdatasync SYS_ftruncate SYS_inotify_init1 SYS_inotify_add_watch SYS_inotify_rm_watch SYS_getcwd SYS_faccessat
     SYS_faccessat2 SYS_umask SYS_pipe2 SYS_socketpair SYS_prlimit64 SYS_sched_getparam
@@ -74,7 +74,7 @@ const TO_TEND_HERE: &[Call] = &[];
 const FOR_NOBODY: &[Call] = calls![
     SYS_execve SYS_execveat SYS_ptrace SYS_process_vm_readv SYS_process_vm_writev SYS_kill SYS_tkill SYS_socket SYS_mmap
     SYS_mprotect SYS_prctl SYS_mount SYS_unshare SYS_setns SYS_chroot SYS_bpf SYS_keyctl SYS_io_uring_setup
-    SYS_perf_event_open SYS_userfaultfd SYS_memfd_create SYS_openat2 SYS_open_by_handle_at SYS_mkdirat SYS_linkat
+    SYS_perf_event_open SYS_userfaultfd SYS_memfd_create SYS_open_by_handle_at SYS_mkdirat SYS_linkat
     SYS_symlinkat SYS_setuid SYS_setresuid SYS_capset SYS_init_module SYS_pidfd_open SYS_pidfd_getfd
 ];
 

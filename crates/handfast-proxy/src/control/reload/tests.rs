@@ -38,6 +38,7 @@ impl Served {
             keys: None,
             sticky_key: None,
             verifier: Default::default(),
+            file_threads: Default::default(),
         };
         let built = state::build(config, 1, None, &mut carried, SystemTime::now());
         let state = Arc::new(built.state.expect("it can be served"));

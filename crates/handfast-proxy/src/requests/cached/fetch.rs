@@ -251,7 +251,7 @@ impl<C: Client> Client for Fetch<'_, C> {
         }
     }
 
-    /// An error: no backend has answered.
+    /// An error: no backend has answered, or a page takes the place of its answer.
     fn put_answer(
         &mut self,
         answer: &OwnResponse,
@@ -260,9 +260,9 @@ impl<C: Client> Client for Fetch<'_, C> {
         output: &mut Output<'_>,
     ) {
         let Order { policy, original, stale, .. } = &self.order;
-        let serves = |stale: &&Hit| {
-            stale.stored().serves_on_error(&original.head(), policy, now_ms(), OriginFailure::Unreachable)
-        };
+        let failure = if answer.is_of_backend { OriginFailure::Status } else { OriginFailure::Unreachable };
+        let serves =
+            |stale: &&Hit| stale.stored().serves_on_error(&original.head(), policy, now_ms(), failure);
         let usable = stale.as_ref().filter(|_| is_error(answer.status)).filter(serves);
         self.filler = None;
         if let Some(stale) = usable {

@@ -1,28 +1,15 @@
-//! Heads of stored responses, read again; requests with conditions of the cache; and the time as the cache counts it.
+//! Requests with conditions of the cache, and the time as the cache counts it.
 
 use std::time::SystemTime;
 
 use handfast_cache::{is_condition, unix_ms};
 use handfast_http::http1::{
-    Field, HeadEnd, HeadLimits, HeadProgress, OwnedRequest, ResponseHead, WrittenHead, end_head,
-    parse_response, push_field, write_fields, write_request_line,
+    Field, HeadEnd, OwnedRequest, WrittenHead, end_head, push_field, write_fields, write_request_line,
 };
-
-/// Fields of a head for which there is room at once.
-const INITIAL_FIELDS: usize = 32;
 
 /// Milliseconds since 1970.
 pub(super) fn now_ms() -> u64 {
     unix_ms(SystemTime::now())
-}
-
-/// Reads the head of a response that this proxy wrote; `None`: it is none.
-///
-/// **Cost**: one pass over it, and room for its fields.
-pub(super) fn with_response<T>(text: &[u8], read: impl FnOnce(&ResponseHead<'_>) -> T) -> Option<T> {
-    let mut fields = Vec::with_capacity(INITIAL_FIELDS);
-    let head = parse_response(text, &mut HeadProgress::default(), &mut fields, &HeadLimits::UNLIMITED);
-    Some(read(&head.ok()??))
 }
 
 /// Returns a request for all of a response, under these conditions instead of those of the client.

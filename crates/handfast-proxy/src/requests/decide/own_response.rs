@@ -8,8 +8,9 @@ use handfast_config::model::FixedResponse;
 use http::StatusCode;
 use serde_json::json;
 
-use handfast_http::http1::{Framing, HeadEnd, end_head, push_field};
+use handfast_http::http1::{Framing, HeadEnd, ResponseHead, end_head, push_field};
 
+use crate::files::ErrorPage;
 use crate::requests::decide::request::Request;
 
 /// A response of our own.
@@ -22,13 +23,33 @@ pub(crate) struct OwnResponse {
     others: Vec<(Cow<'static, str>, Vec<u8>)>,
     content_type: Cow<'static, str>,
     pub(crate) content: Vec<u8>,
+    /// It takes the place of an error that the backend sent.
+    pub(crate) is_of_backend: bool,
 }
 
+/// Fields of an error that a backend sent, beside a page in its place.
+const KEPT_OF_BACKENDS: [&str; 4] = ["WWW-Authenticate", "Proxy-Authenticate", "Retry-After", "Allow"];
+
 impl OwnResponse {
+    /// Without content.
+    fn new(status: u16, content_type: Cow<'static, str>) -> Self {
+        Self {
+            status,
+            location: None,
+            others: Vec::new(),
+            content_type,
+            content: Vec::new(),
+            is_of_backend: false,
+        }
+    }
+
     /// An error; `request` is known once its head was accepted.
     pub(crate) fn error(status: u16, request: Option<&Request>) -> Self {
         let id = request.map(|request| request.record.id());
         let title = reason(status);
+        if let Some(page) = request.and_then(|request| request.error_page(status)) {
+            return Self::page(status, page);
+        }
         let (content_type, content) = if request.is_some_and(|request| request.prefers_json) {
             // RFC 9457.
             let problem = json!({ "status": status, "title": title, "request_id": id });
@@ -38,38 +59,43 @@ impl OwnResponse {
             ("text/plain; charset=utf-8", format!("{status} {title}\n{id}"))
         };
         let content = content.into_bytes();
-        Self { status, location: None, others: Vec::new(), content_type: content_type.into(), content }
+        Self { content, ..Self::new(status, content_type.into()) }
     }
 
-    /// A response that the configuration has.
-    pub(crate) fn fixed(response: &FixedResponse) -> Self {
+    /// A page in the place of an error.
+    fn page(status: u16, page: &ErrorPage) -> Self {
+        let content_type = page.content_type.clone().into_string().into();
+        Self { content: page.content.as_bytes().to_vec(), ..Self::new(status, content_type) }
+    }
+
+    /// A page in the place of an error that the backend sent, with the fields that say what the client can do; `None`: the client gets that.
+    pub(crate) fn for_backend(head: &ResponseHead<'_>, request: &Request) -> Option<Self> {
+        let page = request.page_for_backend(head.status)?;
+        let values = |name: &'static str| head.values(name).map(move |value| (name.into(), value.to_vec()));
+        let others = KEPT_OF_BACKENDS.into_iter().flat_map(values).collect();
+        Some(Self { others, is_of_backend: true, ..Self::page(head.status, page) })
+    }
+
+    /// A response that the configuration has. One without content has the page for its status.
+    pub(crate) fn fixed(response: &FixedResponse, request: &Request) -> Self {
         let FixedResponse { status, content, content_type } = response;
-        let content_type = content_type.clone().into_string().into();
-        Self {
-            status: *status,
-            location: None,
-            others: Vec::new(),
-            content_type,
-            content: content.as_bytes().to_vec(),
+        if let Some(page) = request.error_page(*status).filter(|_| content.is_empty()) {
+            return Self::page(*status, page);
         }
+        let content_type = content_type.clone().into_string().into();
+        Self { content: content.as_bytes().to_vec(), ..Self::new(*status, content_type) }
     }
 
     pub(crate) fn redirect(status: u16, location: Vec<u8>) -> Self {
         let content = format!("{status} {}\n", reason(status)).into_bytes();
         let content_type = "text/plain; charset=utf-8".into();
-        Self { status, location: Some(location), others: Vec::new(), content_type, content }
+        Self { location: Some(location), content, ..Self::new(status, content_type) }
     }
 
     /// The file of a challenge (RFC 8555 §8.3).
     pub(crate) fn file(content: &str) -> Self {
         let content_type = "application/octet-stream".into();
-        Self {
-            status: 200,
-            location: None,
-            others: Vec::new(),
-            content_type,
-            content: content.as_bytes().to_vec(),
-        }
+        Self { content: content.as_bytes().to_vec(), ..Self::new(200, content_type) }
     }
 
     /// That of a server which was asked about the request.
@@ -80,7 +106,7 @@ impl OwnResponse {
         let found = own.into_iter().find(|(name, _)| is(name, "content-type"));
         let content_type = found.map(|(_, value)| String::from_utf8_lossy(&value).into_owned());
         let content_type = content_type.map_or("application/octet-stream".into(), Cow::Owned);
-        Self { status, location: None, others, content_type, content }
+        Self { others, content, ..Self::new(status, content_type) }
     }
 
     /// With these fields too.

@@ -1,8 +1,11 @@
 //! One request after its head: its route, the head for its backend, and its record.
 
+use std::borrow::Cow;
 use std::rc::Rc;
 use std::time::Duration;
 
+use handfast_cache::FilePath;
+use handfast_config::new_target;
 use handfast_http::http1::{Framing, Method, OwnedRequest, RequestHead, ResponseHead, Version};
 use handfast_net::clock::Moment;
 use handfast_observe::cause::Cause;
@@ -10,6 +13,7 @@ use handfast_observe::reason::{CloseReason, Side, Step};
 use handfast_observe::request_record::{HttpVersion, RequestPart, RequestRecord};
 
 use crate::backends::slots::Slot;
+use crate::files::ErrorPage;
 use crate::requests::decide::cache_plan::Plan;
 use crate::requests::decide::compression::CompressionPlan;
 use crate::requests::decide::connection::{HttpConnection, Totals};
@@ -107,12 +111,22 @@ pub(crate) enum Action {
     Redirect(u16, Vec<u8>),
     /// It has this response.
     Respond(FixedResponse),
+    /// It gets a file of the folder of its route.
+    File(FileTarget),
     /// Its route identifies the sender first; the head as the client sent it.
     Authenticate(Box<OwnedRequest>),
     /// Its route does not take it.
     Refuse(Box<Refusal>),
     /// It asks for the file of a challenge of a certificate authority, with this content.
     Challenge(Box<str>),
+}
+
+/// The file that a request names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct FileTarget {
+    pub(crate) path: FilePath,
+    /// Its target with a slash behind the path, relative to it: where a folder's files are. `None`: it has one.
+    pub(crate) with_slash: Option<Vec<u8>>,
 }
 
 impl Request {
@@ -314,6 +328,18 @@ impl Request {
         }
     }
 
+    /// Returns the page for an error of this status. Programs that read errors get none.
+    pub(crate) fn error_page(&self, status: u16) -> Option<&ErrorPage> {
+        let pages = &self.route.files.error_pages;
+        pages.find(status).filter(|_| !self.prefers_json && !self.is_grpc).map(|page| &**page)
+    }
+
+    /// Returns the page in the place of an error that its backend sends. Requests of the proxy's own get what the backend sends.
+    pub(crate) fn page_for_backend(&self, status: u16) -> Option<&ErrorPage> {
+        let replaces = self.route.files.error_pages.replace_backends && self.open.is_some();
+        self.error_page(status).filter(|_| replaces)
+    }
+
     pub(crate) fn limits(&self) -> &RequestLimits {
         &self.route.limits
     }
@@ -468,10 +494,34 @@ fn route_action(route: &ThreadRequestRoute, facts: &RequestFacts<'_>) -> Action 
         }
         RouteAction::Redirect(target, status) => Action::Redirect(*status, facts.text(target)),
         RouteAction::Respond(response) => Action::Respond(response.clone()),
+        RouteAction::Files(_) => file_action(route, facts),
         RouteAction::Inherit | RouteAction::Backends(..) => {
             Action::Forward(route.chosen(facts.connection.chosen))
         }
     }
+}
+
+/// What a backend would receive as its path is the path of the file.
+fn file_action(route: &ThreadRequestRoute, facts: &RequestFacts<'_>) -> Action {
+    let refuse = |status: u16, detail: String| Refusal::new(status, Side::Client, Cause::NoFile, detail);
+    if !matches!(facts.head.method, Method::GET | Method::HEAD) {
+        let detail = format!("files have no {}", facts.head.method.as_bytes().escape_ascii());
+        let allow = vec![(Cow::Borrowed("Allow"), b"GET, HEAD".to_vec())];
+        return Action::Refuse(Box::new(refuse(405, detail).with(allow)));
+    }
+    let new = new_target(facts.path, route.path.as_ref(), route.rules.as_deref());
+    let target = new.as_ref().map_or(facts.path, |(target, _)| target);
+    match FilePath::parse(target) {
+        Ok(path) => Action::File(FileTarget { path, with_slash: with_slash(facts.path) }),
+        Err(reason) => Action::Refuse(Box::new(refuse(404, reason.to_string()))),
+    }
+}
+
+/// The target with a slash behind its path, relative to it. The dot keeps a colon from ending a scheme, and two slashes from naming a host.
+fn with_slash(target: &[u8]) -> Option<Vec<u8>> {
+    let (path, query) = target.split_at(target.iter().position(|byte| *byte == b'?').unwrap_or(target.len()));
+    let last = path.rsplit(|byte| *byte == b'/').next().filter(|last| !last.is_empty())?;
+    Some([b"./", last, b"/", query].concat())
 }
 
 #[cfg(test)]

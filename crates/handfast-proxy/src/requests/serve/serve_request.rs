@@ -14,6 +14,7 @@ use crate::requests::client::compressing::Compressing;
 use crate::requests::decide::connection::HttpConnection;
 use crate::requests::decide::own_response::OwnResponse;
 use crate::requests::decide::request::{Action, Refused, Request, note_refused};
+use crate::requests::files;
 use crate::requests::head::fault::Fault;
 use crate::requests::head::refusal::Refusal;
 use crate::requests::relay::Outcome;
@@ -56,12 +57,20 @@ where
             outcome
         }
         Action::Respond(response) => {
-            let answer = OwnResponse::fixed(response);
+            let answer = OwnResponse::fixed(response, &request);
             answer_with::<R>(connection, client, &mut request, &answer, None).await
         }
         Action::Redirect(status, location) => {
             let answer = OwnResponse::redirect(*status, location.clone());
             answer_with::<R>(connection, client, &mut request, &answer, None).await
+        }
+        Action::File(target) => {
+            let target = target.clone();
+            // Boxed, because most requests need no place for it.
+            match Box::pin(files::serve::<R>(connection, client, &mut request, target)).await {
+                Ok(ended) => ended,
+                Err(refusal) => refuse_by_route::<R>(connection, client, &mut request, *refusal).await,
+            }
         }
         Action::Refuse(refusal) => {
             let refusal = refusal.clone();

@@ -69,6 +69,7 @@ fn a_route_has_what_it_sets() {
         sticky,
         auth,
         is_for_some,
+        files,
         cache,
         compression,
         mirror,
@@ -76,6 +77,7 @@ fn a_route_has_what_it_sets() {
         is_guard,
     } = &*request.route;
     assert!(*is_guard && compression.is_none(), "it asks a server");
+    assert!(files.folder.is_none());
     assert_eq!(
         (name.as_deref(), path.as_ref().map(|path| &*path.prefix), *index),
         (Some("all"), Some("/all"), Some(1))
@@ -109,6 +111,7 @@ fn a_route_that_sets_nothing_and_no_route_have_what_their_service_has() {
             sticky,
             auth,
             is_for_some,
+            files,
             cache,
             compression,
             mirror,
@@ -122,6 +125,7 @@ fn a_route_that_sets_nothing_and_no_route_have_what_their_service_has() {
         assert_eq!(*action, RouteAction::Inherit);
         assert!(rules.is_none() && gate.is_none() && sticky.is_none() && auth.is_none() && mirror.is_none());
         assert!(!is_for_some && cache.is_some() && compression.is_some());
+        assert!(files.folder.is_none());
         assert_eq!(dropped_trailers.len(), 1, "the identifier: {dropped_trailers:?}");
         assert_eq!(*own, limits(11, 12, 13, 4));
     }
