@@ -21,9 +21,11 @@ impl KnownNames {
         self.elsewhere.push((name, elsewhere));
     }
 
-    /// The name that is exactly this word.
+    /// The name that is exactly this word. A status is a name in `error-pages`.
     pub(crate) fn get(&self, word: &str) -> Option<&'static str> {
-        self.names.get(word).copied()
+        let is_status =
+            || matches!(word.as_bytes(), [b'4' | b'5', rest @ ..] if rest == b"xx" || is_number(rest));
+        self.names.get(word).copied().or_else(|| is_status().then_some("error-pages"))
     }
 
     /// Returns true if this is a name.
@@ -37,4 +39,9 @@ impl KnownNames {
         let called = self.elsewhere.iter().find(|(_, elsewhere)| has_word(elsewhere, &plain));
         called.map(|(name, _)| *name).or_else(|| suggest::closest(word, self.names.iter().copied()))
     }
+}
+
+/// The last two digits of a status.
+fn is_number(text: &[u8]) -> bool {
+    text.len() == 2 && text.iter().all(u8::is_ascii_digit)
 }

@@ -152,6 +152,7 @@ impl Cause {
                 | Self::Checked
                 | Self::Challenge
                 | Self::HttpClosed
+                | Self::NoFile
         )
     }
 

@@ -127,9 +127,11 @@ impl ValueKind for ErrorPages {
             let name: &toml::Spanned<std::borrow::Cow<'_, str>> = name;
             let status = status(name.get_ref());
             if status.is_none() {
-                let what = format!("`{}` is no status of an error", shortened(name.get_ref()));
                 let hint = did_you_mean(name.get_ref(), ["4xx", "5xx"]);
-                reading.error(&name.span(), Fault::new(what).allowed(self.allowed()).maybe_hint(hint));
+                reading.error(
+                    &name.span(),
+                    Fault::new("this is no status of an error").allowed(self.allowed()).maybe_hint(hint),
+                );
             }
             let path = FilePath.read(&Item::new(value), reading);
             Some((status?, path?))

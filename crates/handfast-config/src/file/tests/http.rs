@@ -800,8 +800,8 @@ fn error_pages_are_those_of_a_route_or_of_its_service() {
     assert_eq!((statuses(&second), second.replace_backends), (of_service.to_vec(), false));
     for (lines, expected) in [
         ("error-pages = \"a.html\"", "error 8 expected a table of paths by status"),
-        ("error-pages = { 200 = \"a.html\" }", "error 8 `200` is no status of an error"),
-        ("error-pages = { 6xx = \"a.html\" }", "error 8 `6xx` is no status of an error"),
+        ("error-pages = { 200 = \"a.html\" }", "error 8 this is no status of an error"),
+        ("error-pages = { 6xx = \"a.html\" }", "error 8 this is no status of an error"),
         ("error-pages = { 404 = 1 }", "error 8 expected a path"),
         ("error-pages-for-backends = true", "warning 8 `error-pages-for-backends` has no effect"),
     ] {

@@ -12,6 +12,7 @@
 //! | `keeper` | a service manager that keeps sockets |
 //! | `key_process` | the process that has the private keys |
 //! | `cached` | an origin, and a proxy that stores its responses |
+//! | `files` | a site on disk, and what clients get of it |
 //! | `proxy_headers` | clients behind a proxy, and what backends receive |
 //! | `starttls` | protocols that begin in plain text |
 //! | `network` | a separate network for a test, to drop and refuse in |
@@ -21,6 +22,7 @@
 
 pub(crate) mod cached;
 pub(crate) mod config;
+pub(crate) mod files;
 pub(crate) mod load_workers;
 pub(crate) mod keeper;
 pub(crate) mod key_process;
