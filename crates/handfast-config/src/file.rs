@@ -41,6 +41,7 @@ mod backend_tls;
 mod cache;
 mod clients;
 mod http;
+mod own_response;
 mod programs;
 mod request_rules;
 mod route;

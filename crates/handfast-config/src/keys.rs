@@ -18,6 +18,7 @@ pub(crate) mod certificate_values;
 mod client_certificates;
 pub(crate) mod client_values;
 pub(crate) mod compression;
+pub(crate) mod file_values;
 mod fleet;
 mod http;
 mod limits;

@@ -7,6 +7,7 @@ mod access;
 mod acme;
 mod compression;
 mod fields;
+mod files;
 mod grammar;
 mod http;
 mod listen;

@@ -92,7 +92,7 @@ impl ErrorPages {
     }
 }
 
-/// What the requests of a route are answered with from disk.
+/// Folder and pages of a route.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RouteFiles {
     /// The folder of `files`.

@@ -50,7 +50,7 @@ pub struct Folder {
     descriptors_below: u32,
 }
 
-/// What a path leads to.
+/// Target of a path.
 #[derive(Debug)]
 pub(super) enum Found {
     /// A file, and its name.

@@ -133,7 +133,7 @@ pub struct FileReader {
     file: Arc<OpenFile>,
     at: u64,
     end: u64,
-    /// What the disk's threads have read, and how much of it was handed out.
+    /// Bytes that the disk's threads have read, and the number of those that were handed out.
     block: Vec<u8>,
     used: usize,
     work: DiskWork<io::Result<Vec<u8>>>,

@@ -9,7 +9,7 @@ use super::media_type::media_type;
 use crate::rules::conditional::{Form, Validators};
 use crate::rules::lists::date_text;
 
-/// Time within which a change of a file may not change the time of its last change: the clock of the file system has steps.
+/// Time within which two changes of a file can have the same time: the clock of the file system has steps.
 const UNSETTLED_NS: i128 = 2_000_000_000;
 
 /// Response to a client.

@@ -2,7 +2,7 @@
 
 use handfast_pki::rules::Rules;
 
-use super::route::OwnResponse;
+use super::own_response::OwnResponse;
 use crate::check;
 use crate::keys;
 use crate::model::{Mirror, RateKey, RouteAccess, RouteCompression, RouteLimits, Sticky};

@@ -2,7 +2,7 @@
 
 use handfast_http::http1::Kind;
 
-use super::route::OwnResponse;
+use super::own_response::OwnResponse;
 use crate::check::{no_effect, warn_no_effect};
 use crate::keys;
 use crate::kind::{FieldValue, List};

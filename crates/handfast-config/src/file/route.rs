@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::access::{self, ClientFacts};
 use super::around::Around;
+use super::own_response::{OwnResponse, own_response};
 use super::{backend_tls, proxy_protocol, request_rules, site};
 use crate::check::{self, no_effect_of_section};
 use crate::keys;
@@ -219,26 +220,6 @@ fn action(section: &Table<'_>, around: &Around<'_>, own_site: Option<&Written<Si
 fn to_https() -> Template {
     let text = Piece::Text("https://".into());
     Template(vec![text, Piece::Variable(Variable::Host), Piece::Variable(Variable::Target)])
-}
-
-/// Response that the proxy makes for the requests of a route.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum OwnResponse {
-    /// None: backends get them.
-    None,
-    /// `redirect` or `respond`.
-    Fixed,
-    /// `files`.
-    Files,
-}
-
-fn own_response(section: &Table<'_>) -> OwnResponse {
-    let is_written = |key: &dyn Entry| section.written(key).is_some();
-    match () {
-        () if is_written(&keys::ROUTE_REDIRECT) || is_written(&keys::ROUTE_RESPOND) => OwnResponse::Fixed,
-        () if is_written(&keys::ROUTE_FILES) => OwnResponse::Files,
-        () => OwnResponse::None,
-    }
 }
 
 /// Its pages for errors; `None`: something is wrong with them, which is noted.

@@ -19,6 +19,7 @@ mod acme;
 mod backends;
 mod checks;
 mod effects;
+mod files;
 mod http;
 mod of_service;
 mod towards_backends;

@@ -7,7 +7,7 @@ use handfast_text::suggest::did_you_mean;
 use toml::de::DeValue;
 
 use super::FilePath;
-use crate::keys::route_values as keys;
+use crate::keys::file_values as keys;
 use crate::model;
 use crate::model::ErrorStatus;
 use crate::problem::{Fault, shortened};

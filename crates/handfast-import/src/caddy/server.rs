@@ -242,6 +242,11 @@ impl<'v> Import<'v> {
                 route.put("", "respond", value.clone());
                 response.then(&cell.response);
             }
+            End::Files(value) => {
+                route.put("", "files", value.clone());
+                towards(cell, &mut route);
+                response.then(&cell.response);
+            }
             End::Nothing => {
                 route.put("", "respond", 200);
             }
@@ -261,16 +266,7 @@ impl<'v> Import<'v> {
                 // Caddy sets these before the backend's are added to them.
                 cell.beside.beside(&mut response);
                 response.then(&cell.response);
-                if let Some((from, to)) = &cell.path {
-                    route.put("", "path", from.as_str());
-                    route.put("", "rewrite-path", to.as_str());
-                }
-                if let Some(server) = &cell.auth_server {
-                    route.put("", "forward-auth", server.clone());
-                }
-                if let Some(most) = cell.max_body {
-                    route.put("", "max-body", format!("{most}B"));
-                }
+                towards(cell, &mut route);
                 let is_open = cell.auth_server.is_none() && cell.password.is_none();
                 if let Some(compression) = cell.compression.as_ref().filter(|_| is_open) {
                     route.put("", "compression", compression.clone());
@@ -321,6 +317,20 @@ fn qualifying(server: &At<'_>) -> Vec<String> {
 fn service_name(name: &str) -> String {
     let is_good = |sign: char| sign.is_ascii_alphanumeric() || "-_.".contains(sign);
     name.chars().take(56).map(|sign| if is_good(sign) { sign } else { '-' }).collect()
+}
+
+/// The keys of a route whose requests go to backends or files.
+fn towards(cell: &Cell, route: &mut Draft) {
+    if let Some((from, to)) = &cell.path {
+        route.put("", "path", from.as_str());
+        route.put("", "rewrite-path", to.as_str());
+    }
+    if let Some(server) = &cell.auth_server {
+        route.put("", "forward-auth", server.clone());
+    }
+    if let Some(most) = cell.max_body {
+        route.put("", "max-body", format!("{most}B"));
+    }
 }
 
 /// Reason why an address cannot be listened on.

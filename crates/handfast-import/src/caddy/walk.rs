@@ -22,6 +22,8 @@ pub(super) enum End<'v> {
         status: i64,
     },
     Redirect(String, String),
+    /// The value of `files`.
+    Files(Value),
     /// No handler answers: an empty 200, which deferred changes of fields do not reach.
     Nothing,
 }
@@ -41,6 +43,8 @@ pub(super) struct Cell {
     pub(super) auth_server: Option<Value>,
     pub(super) max_body: Option<i64>,
     pub(super) compression: Option<Value>,
+    /// Folder of files: the variable `root`.
+    pub(super) root: Option<String>,
     /// Groups of routes of which one was used.
     pub(super) groups: Vec<String>,
 }
@@ -103,7 +107,7 @@ fn answers(handlers: &At<'_>) -> bool {
 /// Returns true if handlers forward requests.
 fn forwards(handlers: &At<'_>) -> bool {
     handlers.items().iter().any(|handler| match handler.get("handler").text() {
-        Some("reverse_proxy") => true,
+        Some("reverse_proxy" | "file_server") => true,
         Some("subroute") => handler.get("routes").items().iter().any(|route| forwards(&route.get("handle"))),
         _ => false,
     })
@@ -388,8 +392,20 @@ impl<'w, 'v> Walk<'w, 'v> {
     /// A handler. `None`: nothing comes after it.
     fn handler(&mut self, cell: &mut Cell, handler: &At<'v>, next: Next<'v>) -> Option<Next<'v>> {
         let name = handler.get("handler").text().unwrap_or_default();
-        self.import.module(handler, &format!("handler {name}"), name);
+        let is_root =
+            name == "vars" && handler.entries().iter().all(|(key, _)| ["handler", "root"].contains(key));
+        if !is_root {
+            self.import.module(handler, &format!("handler {name}"), name);
+        }
         match name {
+            "vars" => {
+                cell.root = handler.get("root").text().map(str::to_owned).or(cell.root.take());
+                Some(next)
+            }
+            "file_server" => {
+                self.files(cell, handler);
+                None
+            }
             "subroute" => {
                 if next.depth > MAX_SUBROUTE_DEPTH {
                     return self.refused(
@@ -569,6 +585,28 @@ impl<'w, 'v> Walk<'w, 'v> {
             table([("status", status.into()), ("content", body.into()), ("type", kind.into())])
         };
         self.finish(cell.clone(), End::Respond { value, status });
+    }
+
+    /// `file_server`.
+    fn files(&mut self, cell: &Cell, handler: &At<'v>) {
+        self.import.report_keys(handler.clone(), "file_server");
+        let root = handler.get("root").text().map(str::to_owned).or_else(|| cell.root.clone());
+        let Some(root) = root.filter(|root| !root.contains('{')) else {
+            self.refused(handler, "root", "expected a root without placeholders");
+            return;
+        };
+        let (index, precompressed) = (handler.get("index_names").texts(), handler.get("precompressed"));
+        let names = ["br", "zstd", "gzip"];
+        let codings: Vec<_> = names.into_iter().filter(|name| precompressed.get(name).is_there()).collect();
+        // Those of Caddy where none is written.
+        let index =
+            if index.is_empty() { vec!["index.html".to_owned(), "index.txt".to_owned()] } else { index };
+        let mut keys: Vec<(&str, Value)> =
+            vec![("folder", self.import.path(&root).into()), ("index", list(index))];
+        if !codings.is_empty() {
+            keys.push(("precompressed", list(codings)));
+        }
+        self.finish(cell.clone(), End::Files(table(keys)));
     }
 
     fn redirect(&mut self, cell: &Cell, handler: &At<'v>, location: &str, status: i64) {

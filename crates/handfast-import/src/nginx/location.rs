@@ -60,7 +60,9 @@ impl<'d> Import<'d> {
                 uses_backends,
                 is_forwarded,
             };
+            let first = routes.service.routes.len();
             self.of_server(server, &hosts, &mut routes);
+            self.error_pages(server.directive, &server.scope, &mut routes.service.routes[first..]);
             (uses_backends, is_forwarded) = (routes.uses_backends, routes.is_forwarded);
         }
         (uses_backends, is_forwarded)
@@ -89,15 +91,14 @@ impl<'d> Import<'d> {
             }
         }
         if !locations.iter().any(|(path, ..)| *path == "/") {
-            all.put("", "respond", 404);
-            routes.service.routes.push(all);
-            match server.scope.last("root") {
-                None => {
-                    let effect = "paths of no location are answered with 404; nginx looks for files";
-                    self.note_of(server.directive, "server", Fate::Approximated, effect);
-                }
-                Some(root) => self.note(root, Fate::Refused, super::state::FILES),
+            if server.scope.last("root").is_some() {
+                self.files(server.directive, ("/", false), &server.scope, &mut all, routes);
+            } else {
+                all.put("", "respond", 404);
+                let effect = "paths of no location are answered with 404; nginx looks for files";
+                self.note_of(server.directive, "server", Fate::Approximated, effect);
             }
+            routes.service.routes.push(all);
         }
     }
 
@@ -205,11 +206,7 @@ impl<'d> Import<'d> {
         } else if let Some(pass) = own(location.inner(), "proxy_pass") {
             self.pass(pass, (path, is_exact), &scope, &mut route, routes);
         } else {
-            self.note(
-                location,
-                Fate::Refused,
-                "it has neither proxy_pass nor return: Handfast serves no files",
-            );
+            self.files(location, (path, is_exact), &scope, &mut route, routes);
         }
         routes.service.routes.push(route);
     }
@@ -357,7 +354,7 @@ fn with_constants(text: &str, scope: &Scope<'_>) -> String {
 }
 
 /// The path of a location: nginx compares letters, so `/api` is for `/apis` too.
-fn written(path: &str, is_exact: bool) -> String {
+pub(super) fn written(path: &str, is_exact: bool) -> String {
     let is_for_letters = !is_exact && !path.ends_with('/');
     format!("{path}{}", if is_for_letters { "*" } else { "" })
 }

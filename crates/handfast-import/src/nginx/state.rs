@@ -12,11 +12,8 @@ use crate::row::{self, Table};
 /// Every supported or recognized directive of nginx. An example is a part of a server, or of what is in front of `|`.
 pub(crate) static ROWS: Table = Table::new(|| row::rows(include_str!("../../tables/nginx.tsv")));
 
-/// Directives that matter only where files are served.
-const SERVE_FILES: [&str; 4] = ["root", "index", "autoindex", "log_not_found"];
-/// Reason why files are refused.
-pub(super) const FILES: &str =
-    "Handfast serves no files: keep a web server for them, and name it as `backend`";
+/// Directives that matter only where files are served: `files.rs` reports what it cannot convert.
+const SERVE_FILES: [&str; 4] = ["root", "index", "autoindex", "try_files"];
 
 /// State of the conversion.
 pub(super) struct Import<'d> {
@@ -65,9 +62,7 @@ impl<'d> Import<'d> {
             Some(row) if SERVE_FILES.contains(&row.name) && is_answered(block) => {
                 self.notes.add(place, &text, Fate::Dropped, "no file is served here");
             }
-            Some(row) if SERVE_FILES.contains(&row.name) => {
-                self.notes.add(place, &text, Fate::Refused, FILES);
-            }
+            Some(row) if SERVE_FILES.contains(&row.name) => {}
             // Another use of its variable than in proxy_pass is refused there.
             Some(row) if row.name == "set" && !directive.argument(1).contains('$') => {}
             Some(row) => self.notes.report(row, place, &text, directive.argument(0)),

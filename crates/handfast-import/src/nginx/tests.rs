@@ -134,14 +134,57 @@ fn a_server_that_cannot_be_kept_takes_its_addresses_with_it() {
 }
 
 #[test]
-fn a_location_without_a_backend_is_refused() {
-    let (config, notes) =
-        converted("server { listen 80; root /srv; location /a/ { proxy_pass http://a; } location / { } }");
-    assert!(!config.contains("[[service]]"), "{config}");
-    assert!(
-        notes.contains(&"refused location /".to_owned()) && notes.contains(&"refused root /srv".to_owned()),
-        "{notes:?}"
-    );
+fn files_are_served_where_nginx_would() {
+    let of = |text: &str| converted(&format!("server {{ listen 80; {text} }}"));
+    for (text, expected) in [
+        ("root /srv;", "[[service.route]]\nfiles = \"/srv\"\n"),
+        ("root www; location / { }", "www\"\n"),
+        (
+            "root /srv; index a.htm index.html; location / { }",
+            "files = { folder = \"/srv\", index = [\"a.htm\", \"index.html\"] }",
+        ),
+        ("root /srv; location / { try_files $uri $uri/ =404; }", "files = \"/srv\""),
+        ("root /srv; location / { try_files $uri =404; }", "files = { folder = \"/srv\", index = [] }"),
+        (
+            "root /srv; location / { try_files $uri $uri/ /index.html?$args; }",
+            "files = { folder = \"/srv\", fallback = \"/index.html\" }",
+        ),
+        (
+            "root /srv; location / { try_files $uri $uri.html $uri/ =404; gzip_static on; }",
+            "files = { folder = \"/srv\", extension = \".html\", precompressed = [\"gzip\"] }",
+        ),
+        ("location /a/ { root /srv; } location / { return 404; }", "path = \"/a/\"\nfiles = \"/srv\""),
+        (
+            "location /a/ { alias /srv/b/; } location / { return 404; }",
+            "path = \"/a/\"\nrewrite-path = \"/\"\nfiles = \"/srv/b/\"",
+        ),
+        (
+            "location = /robots.txt { alias /srv/b/r.txt; } location / { return 404; }",
+            "path = \"/robots.txt\"\nrewrite-path = \"/r.txt\"\nfiles = \"/srv/b\"",
+        ),
+        (
+            "root /srv; error_page 404 /404.html; error_page 500 502 /50x.html; location = /50x.html { root /usr/share/html; }",
+            "error-pages = { 404 = \"/srv/404.html\", 500 = \"/usr/share/html/50x.html\", 502 = \"/usr/share/html/50x.html\" }",
+        ),
+    ] {
+        let (config, notes) = of(text);
+        assert!(config.contains(expected), "{text}\n{config}\n{notes:?}");
+    }
+    for (text, refused) in [
+        ("location / { }", "location /"),
+        ("root /srv; location / { try_files $uri @app; }", "try_files $uri @app"),
+        (
+            "root /srv; location / { try_files $uri $uri/ /index.php?$query_string; }",
+            "try_files $uri $uri/ /index.php?$query_string",
+        ),
+        ("root /srv/$host; location / { }", "root /srv/$host"),
+        ("root /srv; index index.php; autoindex on;", "autoindex on"),
+        ("root /srv; index /a.html;", "index /a.html"),
+    ] {
+        let (config, notes) = of(text);
+        assert!(!config.contains("[[service]]"), "{text}\n{config}");
+        assert!(notes.contains(&format!("refused {refused}")), "{text}: {notes:?}");
+    }
 }
 
 /// Returns the converted lines about a location's access, and the options that are refused.

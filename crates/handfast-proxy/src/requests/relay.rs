@@ -535,7 +535,7 @@ impl<'a, S: Socket + std::fmt::Debug + 'static> Exchange<'a, S> {
         }
         let mut lent = connection.lend();
         let Io { scratch, buffers, .. } = lent.io();
-        // The content of a response that a page replaced may not have come.
+        // The content of a response that a page replaced is perhaps not read.
         let is_clean = backend.has_ended() && client.has_ended();
         let stays = self.backend_stays && is_clean && connection.pools() && !self.is_stream_tunnel;
         let is_pooled = stays && connection.thread.uses(&identity, &connection.service);

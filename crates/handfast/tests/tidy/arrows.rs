@@ -158,7 +158,7 @@ const TABLE: [Arrows; 28] = [
     Arrows {
         name: "handfast-cache",
         ours: &["handfast-http"],
-        theirs: &["crc32fast", "httpdate", "lru", "rustix", "sfv"],
+        theirs: &["crc32fast", "httpdate", "lru", "mime_guess", "rustix", "sfv"],
         in_tests: &["proptest", "tempfile"],
         never: "cache is rules and a folder: no socket, no TLS, no runtime; it knows a task by its Waker alone",
     },

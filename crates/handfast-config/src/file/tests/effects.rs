@@ -648,7 +648,7 @@ const INSIDE: &[(&Section, &str)] = &[
     (&keys::route_access::FORWARD_AUTH_TABLE, "[[service.route]]"),
     (&keys::route_access::MIRROR_TABLE, "[[service.route]]"),
     (&keys::route_access::RATE_LIMIT_TABLE, "[[service.route]]"),
-    (&keys::route_values::FILES_TABLE, "[[service.route]]"),
+    (&keys::file_values::FILES_TABLE, "[[service.route]]"),
     (&keys::route_values::REDIRECT_TABLE, "[[service.route]]"),
     (&keys::route_values::RESPOND_TABLE, "[[service.route]]"),
     (&keys::values::HEX_TABLE, "[service.check]"),

@@ -501,7 +501,7 @@ fn route_action(route: &ThreadRequestRoute, facts: &RequestFacts<'_>) -> Action 
     }
 }
 
-/// What a backend would receive as its path is the path of the file.
+/// The path that a backend would receive is that of the file.
 fn file_action(route: &ThreadRequestRoute, facts: &RequestFacts<'_>) -> Action {
     let refuse = |status: u16, detail: String| Refusal::new(status, Side::Client, Cause::NoFile, detail);
     if !matches!(facts.head.method, Method::GET | Method::HEAD) {
