@@ -267,10 +267,6 @@ impl<'v> Import<'v> {
                 cell.beside.beside(&mut response);
                 response.then(&cell.response);
                 towards(cell, &mut route);
-                let is_open = cell.auth_server.is_none() && cell.password.is_none();
-                if let Some(compression) = cell.compression.as_ref().filter(|_| is_open) {
-                    route.put("", "compression", compression.clone());
-                }
             }
         }
         response.write("response", route.of(""));
@@ -330,6 +326,10 @@ fn towards(cell: &Cell, route: &mut Draft) {
     }
     if let Some(most) = cell.max_body {
         route.put("", "max-body", format!("{most}B"));
+    }
+    let is_open = cell.auth_server.is_none() && cell.password.is_none();
+    if let Some(compression) = cell.compression.as_ref().filter(|_| is_open) {
+        route.put("", "compression", compression.clone());
     }
 }
 
