@@ -1,7 +1,9 @@
 //! HTTP requests of each service: how many, how they are answered, where their time goes, and whether connections are reused.
 
+use std::collections::BTreeMap;
+
 use handfast_html::{Table, bar_with_words, card, legend, with_small};
-use handfast_observe::metrics::{Phase, RequestSnapshot, StatusClass};
+use handfast_observe::metrics::{Phase, RequestSnapshot, StatusClass, Word};
 use maud::{Markup, html};
 
 use super::format::{count, rate, seconds, share_of};
@@ -58,7 +60,7 @@ fn row((name, requests): (&str, &RequestSnapshot), recent: &RecentRequests, over
     let sent = recent.new_connection + recent.reused_connection;
     let idle = format!("{} idle", count(requests.idle_connections));
     [
-        with_small(name, &format!("{} since the start", count(requests.ended()))),
+        with_small(name, &since_the_start(requests)),
         html! { @if over >= 1.0 { (rate(recent.ended() as f64 / over)) } @else { "–" } },
         open(requests),
         statuses(recent),
@@ -68,6 +70,21 @@ fn row((name, requests): (&str, &RequestSnapshot), recent: &RecentRequests, over
         with_small(&share_or_dash(recent.reused_connection, sent), &idle),
         with_small(&count(recent.kept_alive), &share_or_dash(recent.kept_alive, recent.ended())),
     ]
+}
+
+/// Requests so far, and what compression has made of their responses.
+fn since_the_start(requests: &RequestSnapshot) -> String {
+    let ended = requests.ended();
+    let sum = |of: &BTreeMap<Word, u64>| of.values().sum::<u64>();
+    let text = format!("{} since the start", count(ended));
+    match sum(&requests.compressed) {
+        0 => text,
+        compressed => {
+            let after =
+                share_of(sum(&requests.bytes_after_coding), sum(&requests.bytes_before_coding).max(1));
+            format!("{text}, {} compressed to {after}", share_of(compressed, ended.max(1)))
+        }
+    }
 }
 
 fn share_or_dash(part: u64, all: u64) -> String {

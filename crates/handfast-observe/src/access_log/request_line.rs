@@ -75,6 +75,8 @@ pub(super) mod tests {
     use std::rc::Rc;
     use std::time::{Duration, UNIX_EPOCH};
 
+    use handfast_http::content_coding::ContentCoding;
+
     use super::*;
     use crate::cause::Cause;
     use crate::reason::{CloseReason, Side, Step};
@@ -98,6 +100,15 @@ pub(super) mod tests {
         let mut buffer = Vec::new();
         append(&mut buffer, record);
         String::from_utf8(buffer).expect("a line is text")
+    }
+
+    #[test]
+    fn a_compressed_response_has_its_size_before() {
+        let mut record = request(b"GET", b"/");
+        (record.coded, record.bytes_to_client) = (Some((ContentCoding::Brotli, 4000)), 900);
+        let line = line(&record);
+        assert!(line.contains("\"compressed\":\"br\",\"bytes_uncompressed\":4000,"), "{line}");
+        assert!(line.contains("\"bytes_to_client\":900,"), "{line}");
     }
 
     #[test]

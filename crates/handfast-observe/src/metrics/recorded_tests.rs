@@ -6,6 +6,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use handfast_http::content_coding::ContentCoding;
 use handfast_http::http1::Rule;
 use handfast_net::fault::Cause as SocketCause;
 use handfast_pki::presented::CertificateFault;
@@ -163,7 +164,15 @@ fn requests(shop: &ServiceMetrics) {
                 ..record.clone()
             },
         ),
-        (1, RequestRecord { bytes_from_client: 70, bytes_to_client: 80, ..record }),
+        (
+            1,
+            RequestRecord {
+                bytes_from_client: 70,
+                bytes_to_client: 80,
+                coded: Some((ContentCoding::Gzip, 320)),
+                ..record
+            },
+        ),
     ];
     shop.content_moved(70, 80);
     for (count, record) in records {
@@ -172,6 +181,7 @@ fn requests(shop: &ServiceMetrics) {
     }
     times(9, || shop.request_began(HttpVersion::Http2));
     times(11, || shop.client_connection_reused());
+    times(7, || shop.compression_skipped());
     times(13, || shop.pool_kept());
     times(5, || shop.pool_dropped());
 }
