@@ -72,8 +72,6 @@ pub mod setting {
     pub const ENABLE_CONNECT_PROTOCOL: u16 = 0x08;
     /// 1: priority by weights is ignored (RFC 9218 §2.1).
     pub const NO_WEIGHTED_PRIORITIES: u16 = 0x09;
-    /// 1: priority by weights is ignored (RFC 9218 §2.1).
-    pub const NO_PRIORITIES: u16 = 0x09;
 }
 
 /// Bits of a stream's identifier; the highest bit of four bytes is reserved and must be ignored.

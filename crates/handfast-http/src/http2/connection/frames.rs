@@ -44,6 +44,10 @@ impl<T: Copy + PartialEq> Connection<T> {
         let (mut window, mut streams) = (None, None);
         for (id, value) in frame::Settings::new(payload) {
             match id {
+                setting::INITIAL_WINDOW_SIZE if i64::from(value) > MAX_WINDOW => {
+                    let detail = "SETTINGS_INITIAL_WINDOW_SIZE is above 2^31-1";
+                    return Err(self.fail(ErrorCode::FLOW_CONTROL_ERROR, detail));
+                }
                 setting::INITIAL_WINDOW_SIZE => window = Some(value),
                 setting::MAX_CONCURRENT_STREAMS => streams = Some(value),
                 _ => self.take_setting(id, value)?,
@@ -74,6 +78,10 @@ impl<T: Copy + PartialEq> Connection<T> {
             setting::ENABLE_CONNECT_PROTOCOL if value > 1 => {
                 return Err(self.protocol_error("SETTINGS_ENABLE_CONNECT_PROTOCOL is neither 0 nor 1"));
             }
+            // RFC 9218 §2.1.
+            setting::NO_WEIGHTED_PRIORITIES if value > 1 => {
+                return Err(self.protocol_error("SETTINGS_NO_RFC7540_PRIORITIES is neither 0 nor 1"));
+            }
             _ => {}
         }
         Ok(())
@@ -81,11 +89,6 @@ impl<T: Copy + PartialEq> Connection<T> {
 
     /// RFC 9113 §6.9.2: windows of open streams change with it, also below zero.
     fn take_initial_window(&mut self, value: u32) -> Result<(), ConnectionError> {
-        if i64::from(value) > MAX_WINDOW {
-            return Err(
-                self.fail(ErrorCode::FLOW_CONTROL_ERROR, "SETTINGS_INITIAL_WINDOW_SIZE is above 2^31-1")
-            );
-        }
         let change = i64::from(value) - i64::from(self.initial_send_window);
         self.initial_send_window = value;
         let mut is_too_large = false;
@@ -232,7 +235,7 @@ impl<T: Copy + PartialEq> Connection<T> {
         self.break_priority(id, ErrorCode::PROTOCOL_ERROR, "a stream that depends on itself", now)
     }
 
-    /// Resets a stream that need not be open.
+    /// Resets a stream that need not be open. RST_STREAM must not be sent for an idle one (RFC 9113 §6.4): there it ends the connection.
     fn break_priority(
         &mut self,
         id: u32,
@@ -242,6 +245,7 @@ impl<T: Copy + PartialEq> Connection<T> {
     ) -> Result<(), ConnectionError> {
         match self.streams.find(id) {
             Some(key) => self.break_stream(key, code, detail, now),
+            None if self.is_idle(id) => Err(self.fail(code, detail)),
             None => {
                 self.write_reset(id, code);
                 self.note(Deed::Broken, now)
@@ -265,8 +269,12 @@ impl<T: Copy + PartialEq> Connection<T> {
         else {
             return Ok(());
         };
+        let id = id & 0x7FFF_FFFF;
+        if id.is_multiple_of(2) {
+            return Err(self.protocol_error("PRIORITY_UPDATE for a stream that a client cannot begin"));
+        }
         // One that comes before its request is forgotten: the field of the request has the same value.
-        if let Some(key) = self.streams.find(id & 0x7FFF_FFFF)
+        if let Some(key) = self.streams.find(id)
             && let Some(slot) = self.streams.get_mut(key)
         {
             slot.priority = Priority::parse(value);

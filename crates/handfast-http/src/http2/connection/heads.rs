@@ -83,7 +83,7 @@ impl<T: Copy + PartialEq> Connection<T> {
         text: &mut HeadText,
         now: u64,
     ) -> Result<Option<NewStream>, ConnectionError> {
-        let purpose = self.purpose(id)?;
+        let purpose = self.purpose(id, now)?;
         let is_response = self.settings.role == Role::Client;
         let limits = &self.settings.head;
         match purpose {
@@ -103,7 +103,7 @@ impl<T: Copy + PartialEq> Connection<T> {
     }
 
     /// RFC 9113 §5.1.
-    fn purpose(&mut self, id: u32) -> Result<Purpose, ConnectionError> {
+    fn purpose(&mut self, id: u32, now: u64) -> Result<Purpose, ConnectionError> {
         let is_server = self.settings.role == Role::Server;
         if id.is_multiple_of(2) || (!is_server && id > self.last_id) {
             return Err(
@@ -126,7 +126,9 @@ impl<T: Copy + PartialEq> Connection<T> {
             return Ok(Purpose::Nothing);
         }
         if slot.has_received_end {
-            return Err(self.fail(ErrorCode::STREAM_CLOSED, "HEADERS behind the end of its stream"));
+            let detail = "HEADERS behind the end of its stream";
+            self.break_stream(key, ErrorCode::STREAM_CLOSED, detail, now)?;
+            return Ok(Purpose::Nothing);
         }
         // A response is final once its content may follow.
         Ok(if is_server || slot.has_final_head { Purpose::Trailers(key) } else { Purpose::Response(key) })

@@ -1,4 +1,4 @@
-//! Both roles against each other, and each abuse that `guard.rs` bounds.
+//! Both roles against each other, what a server must not send, and each abuse that `guard.rs` bounds.
 
 use super::*;
 use crate::http1::{HeadProgress, Method, parse_request, parse_response};
@@ -6,6 +6,8 @@ use crate::http2::frame::{flag, kind};
 use crate::http2::{End, HeadText};
 
 mod abuse;
+mod honest;
+mod illegal;
 mod model;
 
 /// Both ends of a connection, and the bytes between them.

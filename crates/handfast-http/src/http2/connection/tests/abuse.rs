@@ -4,7 +4,7 @@ use super::*;
 use crate::http2::frame::{setting, write_ping, write_rst_stream, write_settings, write_window_update};
 
 /// A server and its client's correct beginning.
-fn begun() -> (Connection<u32>, HeadText) {
+pub(super) fn begun() -> (Connection<u32>, HeadText) {
     let mut bytes = PREFACE.to_vec();
     write_settings(&mut bytes, &[]);
     let (mut server, mut text) = (server(), HeadText::default());
@@ -12,7 +12,7 @@ fn begun() -> (Connection<u32>, HeadText) {
     (server, text)
 }
 
-fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+pub(super) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     let head = FrameHead { length: payload.len() as u32, kind, flags, stream };
     [&head.to_bytes()[..], payload].concat()
 }
@@ -29,7 +29,7 @@ fn get(id: u32, is_last: bool) -> Vec<u8> {
 /// Frames of the step with this number.
 type Step = fn(u32) -> Vec<u8>;
 
-fn written(write: impl Fn(&mut Vec<u8>)) -> Vec<u8> {
+pub(super) fn written(write: impl Fn(&mut Vec<u8>)) -> Vec<u8> {
     let mut bytes = Vec::new();
     write(&mut bytes);
     bytes
@@ -77,7 +77,10 @@ const TABLE: &[(&str, Step, u32, &str)] = &[
     ),
     (
         "resets by the server: streams that depend on themselves",
-        |n| frame(kind::PRIORITY, 0, 2 * n + 1, &[(2 * n + 1).to_be_bytes().as_slice(), &[9]].concat()),
+        |n| {
+            let itself = [(2 * n + 1).to_be_bytes().as_slice(), &[9]].concat();
+            [get(2 * n + 1, false), frame(kind::PRIORITY, 0, 2 * n + 1, &itself)].concat()
+        },
         129,
         "broken streams",
     ),
