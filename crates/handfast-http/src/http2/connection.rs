@@ -58,8 +58,11 @@ pub const OUTBOX: usize = 65_536;
 pub const MAX_CONTROL: usize = 65_536;
 /// Largest payload of a frame, in both directions (RFC 9113 §6.5.2).
 pub(super) const MAX_FRAME: u32 = 16_384;
-/// Frames of one header block behind its first one.
-const MAX_CONTINUATIONS: u8 = 8;
+/// Bytes of a header block for each frame behind its first one, on average: Tomcat begins a frame for each 1,024, and leaves it as soon as a
+/// field has no room in it.
+const MIN_CONTINUATION: usize = 256;
+/// Frames of one header block beyond that.
+const MAX_CONTINUATIONS: usize = 8;
 /// Heads of one stream that were not taken, interim ones for the most part, and their bytes.
 const MAX_HEADS: usize = 96;
 const MAX_HEAD_BYTES: usize = 262_144;

@@ -155,6 +155,7 @@ impl<T: Copy + PartialEq> Connection<T> {
         let is_client = self.settings.role == Role::Client;
         let Some(slot) = self.streams.get_mut(key) else { return Ok(()) };
         let is_whole = slot.has_received_end && is_client;
+        let is_first = slot.end.is_none();
         if slot.end.is_none() && !is_whole {
             slot.end = Some(match code {
                 ErrorCode::REFUSED_STREAM => StreamEnd::Refused,
@@ -166,8 +167,12 @@ impl<T: Copy + PartialEq> Connection<T> {
         }
         self.drop_queue(key);
         self.wake(key);
-        // A server that ends its own streams costs nothing that it was not asked for.
-        self.note(if is_client { Deed::Ignored } else { Deed::Reset }, now)
+        match is_client {
+            // Each request that a server refuses is one that the client has sent.
+            true if is_first => Ok(()),
+            true => self.note(Deed::Ignored, now),
+            false => self.note(Deed::Reset, now),
+        }
     }
 
     fn take_ping(&mut self, head: &FrameHead, payload: &[u8], now: u64) -> Result<(), ConnectionError> {

@@ -6,7 +6,8 @@ use super::super::head::{HeadText, Part};
 use super::super::streams::{StreamEnd, StreamKey};
 use super::reading::Block;
 use super::{
-    Connection, ConnectionError, Goodbye, MAX_CONTINUATIONS, MAX_HEAD_BYTES, MAX_HEADS, NewStream, Role,
+    Connection, ConnectionError, Goodbye, MAX_CONTINUATIONS, MAX_HEAD_BYTES, MAX_HEADS, MIN_CONTINUATION,
+    NewStream, Role,
 };
 
 /// Purpose of a block.
@@ -34,10 +35,15 @@ impl<T: Copy + PartialEq> Connection<T> {
             if !self.block.is_open() {
                 return Err(self.fail(ErrorCode::PROTOCOL_ERROR, "CONTINUATION without HEADERS"));
             }
-            self.note(Deed::Continuation, now)?;
             self.block.continuations += 1;
             let most = self.settings.head.head.saturating_mul(2).max(16_384);
-            if self.block.continuations > MAX_CONTINUATIONS || self.block.bytes.len() + payload.len() > most {
+            let size = self.block.bytes.len() + payload.len();
+            // Its size bounds the frames that are worth their number.
+            let excess = (self.block.continuations as usize).saturating_sub(size / MIN_CONTINUATION);
+            if excess > 0 {
+                self.note(Deed::Continuation, now)?;
+            }
+            if excess > MAX_CONTINUATIONS || size > most {
                 return Err(self.fail(ErrorCode::ENHANCE_YOUR_CALM, "a header block is too large"));
             }
             self.block.bytes.extend_from_slice(payload);

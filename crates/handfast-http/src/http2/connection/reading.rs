@@ -19,7 +19,7 @@ pub(super) struct Block {
     /// Its stream; 0: there is none.
     pub(super) stream: u32,
     pub(super) is_last: bool,
-    pub(super) continuations: u8,
+    pub(super) continuations: u32,
     pub(super) bytes: Vec<u8>,
 }
 

@@ -155,12 +155,14 @@ impl<T: Copy + PartialEq> Connection<T> {
         let length = content.len() as u32;
         slot.send_window -= i64::from(length);
         slot.has_sent_end |= is_last;
+        let window = slot.send_window;
         self.send_window -= i64::from(length);
         let flags = if is_last { flag::END_STREAM } else { 0 };
         FrameHead { length, kind: kind::DATA, flags, stream: key.id }.write(&mut self.outbox);
         self.outbox.extend_from_slice(content);
         // Its reader updates two windows for it, unless these open byte by byte, and may measure round trips by it.
-        if content.len() >= TINY {
+        let is_cut = window <= 0 || self.send_window <= 0;
+        if content.len() >= TINY || !is_cut {
             self.guard.permit(Deed::WindowUpdate, 4);
         }
         self.guard.permit(Deed::Ping, 1);
@@ -280,16 +282,16 @@ impl<T: Copy + PartialEq> Connection<T> {
         if slot.end.is_none() && !is_over {
             slot.end = Some(StreamEnd::Lost);
             self.write_reset(key.id, code);
-            if self.settings.role == Role::Client {
-                // The server may have sent them before it receives the reset.
-                self.guard.permit(Deed::Late, LATE_FRAMES);
-            }
         }
     }
 
     /// Its owner has no more use for it: what is not over is reset, with this code.
     pub fn release(&mut self, key: StreamKey, code: ErrorCode) {
         self.reset(key, code);
+        if self.settings.role == Role::Client {
+            // The server may have sent them before it receives the reset; and some reset a stream behind their response.
+            self.guard.permit(Deed::Late, LATE_FRAMES);
+        }
         let content = self.take_content(key);
         let count = content.as_slice().len();
         self.give_back(key, content, count);

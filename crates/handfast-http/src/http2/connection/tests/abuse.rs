@@ -101,6 +101,19 @@ const TABLE: &[(&str, Step, u32, &str)] = &[
         10,
         "header block",
     ),
+    (
+        "heads in two frames for no reason",
+        |n| {
+            let (id, ends) = (2 * n + 1, flag::END_HEADERS);
+            [
+                frame(kind::HEADERS, flag::END_STREAM, id, &GET[..1]),
+                frame(kind::CONTINUATION, ends, id, &GET[1..]),
+            ]
+            .concat()
+        },
+        201,
+        "too many CONTINUATION",
+    ),
 ];
 
 /// Gives these frames to a server, whose owners of streams read what comes and leave where a stream is over.
