@@ -31,9 +31,9 @@ def expectations():
     body = b"Content-Length: 5\r\n"
     for name, line, verdict in (
         ("100-continue", b"Expect: 100-continue\r\n", "accept"), ("upper case", b"Expect: 100-CONTINUE\r\n", "either"),
-        ("unknown", b"Expect: nonsense\r\n", "417"), ("blank before the colon", b"Expect : 100-continue\r\n", "400"),
-        ("list", b"Expect: 100-continue, x\r\n", "417"), ("0-continue", b"Expect: y 100-continue\r\n", "417"),
-        ("two lines", b"Expect: 100-continue\r\nExpect: x\r\n", "reject"), ("obs-fold", b"Expect:\r\n 100-continue\r\n", "400"),
+        ("unknown", b"Expect: nonsense\r\n", "accept"), ("blank before the colon", b"Expect : 100-continue\r\n", "400"),
+        ("list", b"Expect: 100-continue, x\r\n", "accept"), ("0-continue", b"Expect: y 100-continue\r\n", "accept"),
+        ("two lines", b"Expect: 100-continue\r\nExpect: x\r\n", "accept"), ("obs-fold", b"Expect:\r\n 100-continue\r\n", "400"),
         ("empty", b"Expect:\r\n", "either"),
     ):
         yield f"Expect {name}", post(body + line, b"hello"), EXPECT, verdict

@@ -17,7 +17,7 @@ def request_lines():
         "two blanks before the version": b"GET " + P + b"  HTTP/1.1", "blank after the version": G + b" ",
         "blank before the method": b" " + G, "blank in the target": b"GET " + P + b" x HTTP/1.1",
         "no version": b"GET " + P, "no target": b"GET HTTP/1.1", "version 2.0": b"GET " + P + b" HTTP/2.0",
-        "version 1.2": b"GET " + P + b" HTTP/1.2", "version 1.10": b"GET " + P + b" HTTP/1.10",
+        "version 1.10": b"GET " + P + b" HTTP/1.10",
         "version 0.9": b"GET " + P + b" HTTP/0.9", "version in lower case": b"GET " + P + b" http/1.1",
         "version with a plus": b"GET " + P + b" HTTP/+1.1", "version 1,1": b"GET " + P + b" HTTP/1,1",
         "version with a letter": b"GET " + P + b" HTTP/1.x", "method with a colon": b"GE:T " + P + b" HTTP/1.1",
@@ -41,6 +41,7 @@ def request_lines():
     yield "line: TRACE", with_line(b"TRACE " + P + b" HTTP/1.1"), "RFC 9110 §9.3.8", "either"
     yield "line: CONNECT", b"CONNECT garden.test:443 HTTP/1.1\r\nHost: garden.test:443\r\n\r\n", "RFC 9110 §9.3.6", "405"
     yield "line: CONNECT with a path", with_line(b"CONNECT " + P + b" HTTP/1.1"), "RFC 9110 §9.3.6", "reject"
+    yield "line: version 1.2", with_line(b"GET " + P + b" HTTP/1.2"), "RFC 9110 §2.5", "accept"
     yield "line: HTTP/1.0", get(version=b"HTTP/1.0"), LINE, "accept"
     yield "line: HTTP/1.0 without Host", get(version=b"HTTP/1.0", host=b""), HOSTS, "either"
 

@@ -12,7 +12,7 @@ import sys
 
 from seen import record
 
-LINE = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+ /[!\x22\x24-\x7e]* HTTP/1\.1|OPTIONS \* HTTP/1\.1")
+LINE = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+ /[!\x22\x24-\x7e]* HTTP/1\.[01]|OPTIONS \* HTTP/1\.1")
 FIELD = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([\x21-\x7e\x80-\xff](?:[\t\x20-\x7e\x80-\xff]*[\x21-\x7e\x80-\xff])?)?[ \t]*")
 
 
@@ -20,14 +20,18 @@ class Refused(Exception):
     """The head or the content is not strict."""
 
 
-def framing(fields):
+def framing(fields, is_old):
     """Content length as a number, or "chunked"."""
     lengths = [value for name, value in fields if name == b"content-length"]
     codings = [value for name, value in fields if name == b"transfer-encoding"]
     if len(lengths) + len(codings) > 1:
         raise Refused("more than one framing field")
-    if len([1 for name, _ in fields if name == b"host"]) != 1:
-        raise Refused("not exactly one Host")
+    hosts = len([1 for name, _ in fields if name == b"host"])
+    # A request without a host is one of HTTP/1.0 (RFC 9112 §3.2), which has no chunks.
+    if hosts != (0 if is_old else 1):
+        raise Refused(f"{hosts} fields Host")
+    if is_old and codings:
+        raise Refused("Transfer-Encoding in HTTP/1.0")
     if codings and codings[0].lower() != b"chunked":
         raise Refused(f"Transfer-Encoding {codings[0]!r}")
     if lengths and not re.fullmatch(rb"[0-9]{1,19}", lengths[0]):
@@ -76,9 +80,9 @@ class Echo(socketserver.StreamRequestHandler):
         self.raw = first
         if not first.endswith(b"\r\n") or not LINE.fullmatch(first[:-2]):
             raise Refused(f"request line {first[:60]!r}")
-        method, target, _ = first.split(b" ")
+        method, target, version = first.split()
         fields = self.fields()
-        length = framing(fields)
+        length = framing(fields, version == b"HTTP/1.0")
         if any(name == b"expect" for name, _ in fields):
             self.wfile.write(b"HTTP/1.1 100 Continue\r\n\r\n")
         body = self.chunked() if length == "chunked" else self.rfile.read(length)
