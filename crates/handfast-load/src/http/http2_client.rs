@@ -85,7 +85,8 @@ impl Http2Client {
             && let Some((head, is_last)) = self.connection.take_response_head(key)
         {
             if let Err(fault) = self.take_head(place, head, is_last, now, requests) {
-                self.remove(place);
+                // RFC 9113 §8.1.1.
+                self.remove_with(place, ErrorCode::PROTOCOL_ERROR);
                 return requests.refuse(place, sentence(&fault));
             }
         }
@@ -148,8 +149,12 @@ impl Http2Client {
 
     /// Forgets a stream, which is reset unless it is over.
     fn remove(&mut self, place: usize) {
+        self.remove_with(place, ErrorCode::CANCEL);
+    }
+
+    fn remove_with(&mut self, place: usize, code: ErrorCode) {
         if let Some(stream) = self.streams.get_mut(place).and_then(Option::take) {
-            self.connection.release(stream.key, ErrorCode::CANCEL);
+            self.connection.release(stream.key, code);
         }
     }
 }

@@ -8,6 +8,7 @@ use std::fmt::Debug;
 use handfast_http::http1::{
     Field, Framing, HeadLimits, HeadProgress, OwnedRequest, ResponseHead, parse_response,
 };
+use handfast_http::http2::frame::ErrorCode;
 use handfast_http::http2::{HeadFault, HeadText};
 use handfast_leg::Socket;
 use handfast_leg::runtime::Runtime;
@@ -122,6 +123,15 @@ impl<S: Socket + Debug + 'static> Backend<S> {
     pub(crate) fn give_back(&mut self, head: ReceivedHead) {
         if let (Self::Http1(backend), ReceivedHead::Text(input, progress)) = (self, head) {
             (backend.incoming.input, backend.progress) = (input, progress);
+        }
+    }
+
+    /// Gives back a head that is not accepted, for this fault. A malformed one ends its stream with PROTOCOL_ERROR (RFC 9113 §8.1.1).
+    pub(crate) fn refuse_head(&mut self, head: ReceivedHead, fault: &Fault) {
+        match self {
+            Self::Http1(_) => self.give_back(head),
+            Self::Http2(backend) if fault.rule.is_none() => backend.reset(ErrorCode::PROTOCOL_ERROR),
+            Self::Http2(_) => {}
         }
     }
 

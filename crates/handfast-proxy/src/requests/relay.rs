@@ -349,7 +349,7 @@ impl<'a, S: Socket + std::fmt::Debug + 'static> Exchange<'a, S> {
                 return Ok(false);
             }
             Err(fault) => {
-                self.backend.give_back(received);
+                self.backend.refuse_head(received, &fault);
                 return Err(fault);
             }
         };
@@ -379,6 +379,11 @@ impl<'a, S: Socket + std::fmt::Debug + 'static> Exchange<'a, S> {
             ));
         }
         let is_final = !head.is_interim();
+        let is_over = is_final && self.backend.ended_with_its_head();
+        if is_over && matches!(head.framing(self.request.method()), Framing::Length(1..)) {
+            let reason = CloseReason::new(Step::Relay, Side::Backend, Cause::HttpResponse);
+            return Err(Fault::of(reason.because("there is a content-length and no content")));
+        }
         self.interim += u32::from(!is_final);
         if self.interim > MAX_INTERIM_RESPONSES {
             return Err(Fault::too_many_interim());
@@ -399,7 +404,6 @@ impl<'a, S: Socket + std::fmt::Debug + 'static> Exchange<'a, S> {
             self.is_stream_tunnel = is_switch && !self.is_tunnel;
             self.has_begun = !self.is_tunnel;
         }
-        let is_over = self.has_begun && self.backend.ended_with_its_head();
         let after = After { keeps_open: self.client_stays || is_switch, is_over };
         match OwnResponse::for_backend(&head, self.request).filter(|_| is_final) {
             None => client.put_head(&head, self.request, after, &mut io.output()),

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use handfast_http::http1::{Field, Framing, HeadLimits, RequestHead};
 use handfast_http::http2::connection::{STREAM_WINDOW, Settings};
+use handfast_http::http2::frame::ErrorCode;
 use handfast_http::http2::{Connection, HeadText, Role, StreamEnd};
 use handfast_leg::runtime::Runtime;
 use handfast_leg::{Leg, READ, Socket};
@@ -276,6 +277,13 @@ impl Http2Backend {
                 stream.link.with(|connection| connection.expect_content(stream.key, length));
             }
             _ => {}
+        }
+    }
+
+    /// Resets its stream, unless it is over.
+    pub(crate) fn reset(&self, code: ErrorCode) {
+        if let Some(stream) = &self.stream {
+            stream.reset(code);
         }
     }
 

@@ -123,6 +123,8 @@ impl Stream {
             Ok((text, fields)) => to.put_end(text, fields, &mut io.output()),
             Err(HeadFault::Refused(error)) => Err(Fault::message(Step::Relay, &error)),
             Err(HeadFault::Malformed(detail)) => {
+                // RFC 9113 §8.1.1.
+                self.reset(ErrorCode::PROTOCOL_ERROR);
                 let reason = CloseReason::new(Step::Relay, self.link.peer(), Cause::Http2);
                 Err(Fault::of(reason.because(detail)))
             }

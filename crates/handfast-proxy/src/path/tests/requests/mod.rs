@@ -6,6 +6,7 @@
 mod h1;
 mod h2;
 mod h2_pipe;
+mod malformed;
 mod plan;
 mod single;
 mod stage;
