@@ -80,7 +80,7 @@ impl<T: Copy + PartialEq> Connection<T> {
             }
             // RFC 9218 §2.1.
             setting::NO_WEIGHTED_PRIORITIES if value > 1 => {
-                return Err(self.protocol_error("SETTINGS_NO_RFC7540_PRIORITIES is neither 0 nor 1"));
+                return Err(self.protocol_error("the setting NO_WEIGHTED_PRIORITIES is neither 0 nor 1"));
             }
             _ => {}
         }

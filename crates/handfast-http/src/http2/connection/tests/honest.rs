@@ -1,4 +1,4 @@
-//! What programs send that cost nothing extraordinary: thousands of these at once are no abuse.
+//! Frames that correct programs send in thousands, and that are no abuse.
 
 use super::abuse::{begun, frame, written};
 use super::*;

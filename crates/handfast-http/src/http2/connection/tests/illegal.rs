@@ -200,23 +200,23 @@ fn frames_of_a_server_have_the_form_of_their_kind() {
 #[test]
 fn values_of_a_server_are_within_their_bounds() {
     use stream::{AWAITED, RESET, SENDING};
-    const MOST: u32 = 0x7FFF_FFFF;
+    const MAX: u32 = 0x7FFF_FFFF;
     let one = |id, value| settings(&[(id, value)]);
     let window = setting::INITIAL_WINDOW_SIZE;
     check(&[
         ("ENABLE_PUSH 0", one(setting::ENABLE_PUSH, 0), Nothing),
         ("ENABLE_PUSH 1", one(setting::ENABLE_PUSH, 1), Whole(Code::PROTOCOL_ERROR)),
         ("ENABLE_PUSH 2", one(setting::ENABLE_PUSH, 2), Whole(Code::PROTOCOL_ERROR)),
-        ("the largest window", one(window, MOST), Nothing),
-        ("a larger window", one(window, MOST + 1), Whole(Code::FLOW_CONTROL_ERROR)),
+        ("the largest window", one(window, MAX), Nothing),
+        ("a larger window", one(window, MAX + 1), Whole(Code::FLOW_CONTROL_ERROR)),
         (
             "the same, taken back",
-            settings(&[(window, MOST + 1), (window, 1)]),
+            settings(&[(window, MAX + 1), (window, 1)]),
             Whole(Code::FLOW_CONTROL_ERROR),
         ),
         (
             "a window that overflows",
-            [update(SENDING, 1), one(window, MOST)].concat(),
+            [update(SENDING, 1), one(window, MAX)].concat(),
             Whole(Code::FLOW_CONTROL_ERROR),
         ),
         ("the smallest frame", one(setting::MAX_FRAME_SIZE, 16_384), Nothing),
@@ -225,13 +225,13 @@ fn values_of_a_server_are_within_their_bounds() {
         ("a larger frame", one(setting::MAX_FRAME_SIZE, 0x0100_0000), Whole(Code::PROTOCOL_ERROR)),
         ("ENABLE_CONNECT_PROTOCOL 1", one(setting::ENABLE_CONNECT_PROTOCOL, 1), Nothing),
         ("ENABLE_CONNECT_PROTOCOL 2", one(setting::ENABLE_CONNECT_PROTOCOL, 2), Whole(Code::PROTOCOL_ERROR)),
-        ("NO_RFC7540_PRIORITIES 1", one(setting::NO_WEIGHTED_PRIORITIES, 1), Nothing),
-        ("NO_RFC7540_PRIORITIES 2", one(setting::NO_WEIGHTED_PRIORITIES, 2), Whole(Code::PROTOCOL_ERROR)),
+        ("NO_WEIGHTED_PRIORITIES 1", one(setting::NO_WEIGHTED_PRIORITIES, 1), Nothing),
+        ("NO_WEIGHTED_PRIORITIES 2", one(setting::NO_WEIGHTED_PRIORITIES, 2), Whole(Code::PROTOCOL_ERROR)),
         ("an unknown setting", one(0xEEEE, u32::MAX), Nothing),
-        ("the largest windows", [update(0, MOST - 65_535), update(SENDING, MOST - 65_535)].concat(), Nothing),
-        ("the window overflows", update(0, MOST - 65_534), Whole(Code::FLOW_CONTROL_ERROR)),
-        ("that of a stream", update(SENDING, MOST - 65_534), One(SENDING, Code::FLOW_CONTROL_ERROR)),
-        ("that of a reset stream", update(RESET, MOST), Nothing),
+        ("the largest windows", [update(0, MAX - 65_535), update(SENDING, MAX - 65_535)].concat(), Nothing),
+        ("the window overflows", update(0, MAX - 65_534), Whole(Code::FLOW_CONTROL_ERROR)),
+        ("that of a stream", update(SENDING, MAX - 65_534), One(SENDING, Code::FLOW_CONTROL_ERROR)),
+        ("that of a reset stream", update(RESET, MAX), Nothing),
         ("the reserved bit", update(AWAITED, 0x8000_0001), Nothing),
     ]);
 }

@@ -90,7 +90,7 @@ fn backend(response: Vec<u8>) -> (impl Fn(Memory), Resets) {
     (serve, resets)
 }
 
-/// What the client has of a response.
+/// The client's part of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Seen {
     Status(u16),
