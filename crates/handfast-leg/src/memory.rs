@@ -38,6 +38,8 @@ pub struct Link {
     pub to_peer: VecDeque<u8>,
     /// Maximum number of bytes in `to_peer`.
     pub room: usize,
+    /// Writes that have taken anything.
+    pub writes: usize,
     /// The leg's FIN.
     pub leg_ended: bool,
     /// True if it must report the peer's state without a reader.
@@ -173,6 +175,7 @@ impl Socket for Memory {
         }
         let written = self.some(room);
         link.to_peer.extend(&bytes[..written]);
+        link.writes += 1;
         Ok(Write::Bytes(written))
     }
 

@@ -303,3 +303,6 @@ async fn drain<R: Runtime>(connection: &HttpConnection, client: &mut Http2Client
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

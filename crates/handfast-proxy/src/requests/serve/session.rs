@@ -214,3 +214,6 @@ where
         _ => CloseReason::new(Step::Close, Side::Client, Cause::HttpClosed).because(why),
     }
 }
+
+#[cfg(test)]
+mod tests;
