@@ -5,7 +5,7 @@ use std::io::Write;
 use brotli::CompressorWriter;
 use handfast_http::content_coding::ContentCoding;
 
-use crate::EncodeError;
+use crate::error::EncodeError;
 
 /// 128 KiB.
 const WINDOW_BITS: u32 = 17;

@@ -3,7 +3,7 @@
 use flate2::{Compress, Compression, FlushCompress, Status};
 use handfast_http::content_coding::ContentCoding;
 
-use crate::EncodeError;
+use crate::error::EncodeError;
 
 /// 16 KiB: 308 KiB of memory instead of 372 for 2 % more bytes.
 const WINDOW_BITS: u8 = 14;

@@ -9,17 +9,14 @@
 #![forbid(unsafe_code)]
 
 mod brotli;
+mod error;
 mod gzip;
 mod zstd;
 
 use std::ops::RangeInclusive;
 
+pub use error::EncodeError;
 use handfast_http::content_coding::ContentCoding;
-
-/// An encoder failed: it found no memory, or broke its own rules.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the encoder of `{}` failed", .0.name())]
-pub struct EncodeError(pub ContentCoding);
 
 /// Codes one content.
 pub struct Encoder(State);

@@ -1,3 +1,5 @@
+//! Encoders against decoders of the same formats: any content, in any pieces, at every level, whole and cut off.
+
 use std::io::Read;
 
 use handfast_http::content_coding::ContentCoding;
@@ -5,7 +7,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// What a decoder has after these bytes, and the end mark if it came.
+/// Returns the content that a decoder has after these bytes, and whether the end mark came.
 fn decoded(coding: ContentCoding, coded: &[u8]) -> (Vec<u8>, bool) {
     let mut content = Vec::new();
     let mut source: Box<dyn Read + '_> = match coding {

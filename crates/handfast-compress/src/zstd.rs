@@ -4,7 +4,7 @@ use handfast_http::content_coding::ContentCoding;
 use zstd_safe::zstd_sys::ZSTD_EndDirective as Directive;
 use zstd_safe::{CCtx, CParameter, InBuffer, OutBuffer};
 
-use crate::EncodeError;
+use crate::error::EncodeError;
 
 /// 64 KiB, and tables for it: 650 KiB of memory instead of 3.5 MiB for 2 % more bytes. RFC 9659 permits 8 MiB.
 const PARAMETERS: [CParameter; 3] =

@@ -18,6 +18,7 @@ const EXAMPLE: &str = include_str!("../../../../docs/reference/handfast.toml");
 mod acme;
 mod backends;
 mod checks;
+mod compression;
 mod effects;
 mod files;
 mod http;

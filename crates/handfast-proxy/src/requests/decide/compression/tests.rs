@@ -1,3 +1,5 @@
+//! Conditions of responses and requests, each with its decision, and the heads that clients receive.
+
 use handfast_compress::{default_level, levels};
 use handfast_http::http1::{HeadLimits, HeadProgress, parse_response};
 
