@@ -77,7 +77,7 @@ fn a_route_has_what_it_sets() {
         is_guard,
     } = &*request.route;
     assert!(*is_guard && compression.is_none(), "it asks a server");
-    assert!(files.folder.is_none());
+    assert!(files.folder.is_none() && files.error_pages.pages.is_empty());
     assert_eq!(
         (name.as_deref(), path.as_ref().map(|path| &*path.prefix), *index),
         (Some("all"), Some("/all"), Some(1))
