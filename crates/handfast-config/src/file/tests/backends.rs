@@ -1,6 +1,6 @@
 //! Backends with weights: how they are written, and what cannot be meant.
 
-use super::super::super::model::{Backend, Balance};
+use super::super::super::model::{Backend, Balance, Target};
 use super::*;
 
 fn service(backends: &str, more: &str) -> String {
@@ -92,4 +92,16 @@ fn what_cannot_be_meant_is_reported() {
     }
     // A name can have several addresses.
     assert_eq!(messages("\"db.example:80\"", "balance = \"source-hash\"\nslow-start = \"off\""), [""; 0]);
+}
+
+#[test]
+fn targets_of_routes_are_looked_up_and_counted() {
+    let config = good(&super::http::shop("[[service.route]]\nname = \"api\"\nbackend = \"api.example:80\""));
+    let service = &config.services[0];
+    let routes = service.routes();
+    assert_eq!(routes.len(), 2);
+    assert_eq!(routes[1].backends.backends[0].target, Target::Name("api.example".into(), 80));
+    let demand = crate::ResourceDemand::from(&config);
+    let names: Vec<&str> = demand.groups.iter().map(|group| group.name.as_str()).collect();
+    assert_eq!(names, ["service web", "service web, api"]);
 }

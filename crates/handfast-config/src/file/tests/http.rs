@@ -1,11 +1,10 @@
-//! HTTP mode: what is read, what cannot go with it, and which routes cannot be meant.
+//! HTTP mode: what is read, what cannot go with it, and which routes cannot be meant. Long: one table has all mistakes.
 
 use handfast_http::http1::{HeadLimits, Underscores};
 
 use super::super::super::model::{
     BackendAlpn, BackendVersion, ErrorPages, Forwarded, HalfClose, Http, HttpTimeouts, PoolLimits,
     ProxySender, RequestRoute, RequestRules, RouteAccess, RouteAction, RouteErrorPages, RouteLimits, Share,
-    Target,
 };
 use super::*;
 
@@ -623,16 +622,4 @@ fn everything_that_is_wrong_with_http_mode_is_reported_at_once() {
     );
     let lines: Vec<usize> = read(&text).expect_err("nothing is right").iter().map(Problem::line).collect();
     assert_eq!(lines, [7, 8, 9, 10, 12, 13, 15, 16]);
-}
-
-#[test]
-fn targets_of_routes_are_looked_up_and_counted() {
-    let config = good(&shop("[[service.route]]\nname = \"api\"\nbackend = \"api.example:80\""));
-    let service = &config.services[0];
-    let routes = service.routes();
-    assert_eq!(routes.len(), 2);
-    assert_eq!(routes[1].backends.backends[0].target, Target::Name("api.example".into(), 80));
-    let demand = crate::ResourceDemand::from(&config);
-    let names: Vec<&str> = demand.groups.iter().map(|group| group.name.as_str()).collect();
-    assert_eq!(names, ["service web", "service web, api"]);
 }
