@@ -2,12 +2,14 @@
 
 use handfast_pki::rules::Rules;
 
+use super::around::Around;
 use super::own_response::OwnResponse;
+use super::proxy_protocol;
 use crate::check;
 use crate::keys;
-use crate::model::{Mirror, RateKey, RouteAccess, RouteCompression, RouteLimits, Sticky};
+use crate::model::{Address, Mirror, RateKey, RouteAccess, RouteCompression, RouteLimits, Sticky};
 use crate::problem::Fault;
-use crate::reading::values;
+use crate::reading::{Written, values};
 use crate::schema::{Entry, Key, ValueKind};
 use crate::table::Table;
 
@@ -18,6 +20,27 @@ pub(super) struct ClientFacts {
     pub(super) have_addresses: bool,
     /// True if a certificate is requested from some of them.
     pub(super) show_certificates: bool,
+}
+
+impl ClientFacts {
+    /// Returns the facts that the conditions of routes depend on. Without HTTP mode nothing counts as missing: the conditions have no effect at all.
+    pub(super) fn of(service: &Table<'_>, around: &Around<'_>) -> Self {
+        let is_ip = |address: &Written<Address>| !matches!(address.value, Address::Unix(_));
+        Self {
+            have_addresses: around.http.is_none()
+                || around.listen.is_empty()
+                || around.listen.iter().any(is_ip)
+                || proxy_protocol::names_clients(service),
+            show_certificates: around.http.is_none() || requests_certificates(service),
+        }
+    }
+}
+
+/// Returns true if a service, or one of its rules, requests certificates from clients.
+fn requests_certificates(service: &Table<'_>) -> bool {
+    let requests_certificates = |rule: &Table<'_>| rule.span_of(&keys::RULE_CLIENT_CERTIFICATES).is_some();
+    service.span_of(&keys::CLIENT_CERTIFICATES).is_some()
+        || service.inner_list(&keys::RULE).iter().any(requests_certificates)
 }
 
 /// The limits and conditions of a section: a route, or [service.http], which is `of_service` for a route. `None` when something is wrong, which is

@@ -2,9 +2,10 @@
 
 use handfast_http::http1::HeadLimits;
 
+use super::access::ClientFacts;
 use super::around::Around;
 use super::proxy_protocol::check_senders;
-use super::{access, cache, request_rules, route, site};
+use super::{access, cache, request_rules, site};
 use crate::check::{no_effect, warn_no_effect};
 use crate::keys;
 use crate::kind::{List, Protocol, Site};
@@ -65,7 +66,7 @@ pub(super) fn http(
         check_senders(&section, &trusted, around.listen, have_addresses, "each can claim any address");
     }
     let mut rules = request_rules::of_service(&section, around.clients);
-    let access = access::access(&section, None, route::known_of_clients(service, around));
+    let access = access::access(&section, None, ClientFacts::of(service, around));
     for key in [&keys::ROUTE_BASIC_AUTH as &dyn Entry, &keys::ROUTE_FORWARD_AUTH] {
         if matches!(section.item(key).map(|item| item.value), Some(DeValue::Boolean(false))) {
             warn_no_effect(&section, key, "there is nothing to remove from: it is the default of all routes");

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use super::access::{self, ClientFacts};
 use super::around::Around;
 use super::own_response::{OwnResponse, own_response};
-use super::{backend_tls, proxy_protocol, request_rules, site};
+use super::{backend_tls, request_rules, site};
 use crate::check::{self, no_effect_of_section};
 use crate::keys;
 use crate::kind::{RedirectTo, Site};
 use crate::model::{
-    Address, BackendVersion, Clients, Files, Piece, RequestRoute, RequestRules, RouteAccess, RouteAction,
+    BackendVersion, Clients, Files, Piece, RequestRoute, RequestRules, RouteAccess, RouteAction,
     RouteErrorPages, Template, Variable,
 };
 use crate::path_rule::PathRule;
@@ -30,7 +30,7 @@ pub(super) fn routes(
 ) -> Option<Vec<RequestRoute>> {
     let sections = service.inner_list(&keys::ROUTE);
     check::names(&sections, &keys::ROUTE_NAME, "routes");
-    let known = known_of_clients(service, around);
+    let known = ClientFacts::of(service, around);
     let has_cache = service.span_of(&keys::CACHE).is_some();
     let section = service.inner(&keys::HTTP);
     let access = access::access(&section, None, known);
@@ -73,26 +73,6 @@ struct OfService<'t> {
     access: Option<RouteAccess>,
     known: ClientFacts,
     has_cache: bool,
-}
-
-/// Facts about clients that the conditions of routes depend on. Without HTTP mode nothing counts as missing: the conditions have no
-/// effect at all.
-pub(super) fn known_of_clients(service: &Table<'_>, around: &Around<'_>) -> ClientFacts {
-    let is_ip = |address: &Written<Address>| !matches!(address.value, Address::Unix(_));
-    ClientFacts {
-        have_addresses: around.http.is_none()
-            || around.listen.is_empty()
-            || around.listen.iter().any(is_ip)
-            || proxy_protocol::names_clients(service),
-        show_certificates: around.http.is_none() || requests_certificates(service),
-    }
-}
-
-/// Returns true if a service, or one of its rules, requests certificates from clients.
-fn requests_certificates(service: &Table<'_>) -> bool {
-    let requests_certificates = |rule: &Table<'_>| rule.span_of(&keys::RULE_CLIENT_CERTIFICATES).is_some();
-    service.span_of(&keys::CLIENT_CERTIFICATES).is_some()
-        || service.inner_list(&keys::RULE).iter().any(requests_certificates)
 }
 
 /// Returns true if the service has no backends and needs none: each request has a response, or backends, of a route. Reports

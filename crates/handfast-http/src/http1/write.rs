@@ -102,7 +102,7 @@ impl HeadOutput for Vec<u8> {
 /// A head that is written, with the index of its fields: it need not be parsed to be read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WrittenHead {
-    /// What was written.
+    /// The text so far.
     pub text: Vec<u8>,
     pub(crate) fields: Vec<Field>,
 }

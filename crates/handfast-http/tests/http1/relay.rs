@@ -41,7 +41,7 @@ pub(crate) fn relay(input: &[u8]) -> Relayed {
     }
 }
 
-/// What a backend is asked for, for comparison: the fields that frame the message or belong to its connection are written by each version.
+/// Returns the request of a backend, for comparison: the fields that frame the message or belong to its connection are written by each version.
 fn described(head: &RequestHead<'_>) -> String {
     let RequestHead { method, target, version, host, framing, fields, .. } = *head;
     let fields = fields.iter().filter(|field| field.kind().is_forwarded());

@@ -159,7 +159,7 @@ impl Fixture {
     }
 }
 
-/// What a backend of HTTP/2 is asked for, for comparison.
+/// Returns the request of a backend of HTTP/2, for comparison.
 fn described(head: &OwnedRequest) -> String {
     let head = head.head();
     let fields = head.fields.iter().filter(|field| field.kind().is_forwarded());

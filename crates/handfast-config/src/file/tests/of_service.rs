@@ -1,4 +1,4 @@
-//! What [service.http] says for the routes of its service: each has it, unless it says otherwise.
+//! Settings of [service.http] for the routes of its service: each has them, unless it says otherwise.
 
 use super::super::super::model::{FieldChange, RequestRules, RouteAccess};
 use super::*;
