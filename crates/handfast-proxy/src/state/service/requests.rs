@@ -1,4 +1,4 @@
-//! What the routes for requests need of files: users, secrets of cookies, folders, pages for errors.
+//! Files that the routes for requests need: users, secrets of cookies, folders, pages for errors.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
