@@ -124,7 +124,7 @@ impl ServiceCache {
         }
     }
 
-    /// Gives the folder to the process that follows. Requests go past it from now on.
+    /// Gives the folder to the process that follows. Requests bypass it from now on.
     pub(crate) fn release(&self) {
         self.place.set_over();
         if let Some(cache) = self.place.cache.get() {

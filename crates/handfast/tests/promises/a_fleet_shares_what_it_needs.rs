@@ -198,7 +198,7 @@ fn without_the_bus_each_goes_on_alone_and_then_all_is_shared_again() {
     [&first, &second, &third].into_iter().for_each(|proxy| are_together(proxy, 3));
     assert!(resumes(&second, &alone), "what was sealed by one alone is opened by all");
     assert!(resumes(&third, &trust), "and the other way round");
-    let alone = |line: &&String| line.contains("goes on alone");
+    let alone = |line: &&String| line.contains("continues without it");
     assert_eq!(first.talk.so_far().iter().filter(alone).count(), 1, "said once");
 }
 

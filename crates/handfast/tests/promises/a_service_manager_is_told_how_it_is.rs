@@ -120,7 +120,7 @@ mod timed {
             manager.wait_for("WATCHDOG");
         }
         let held = Tracer::hold(&proxy);
-        proxy.talk.containing("did not turn in time");
+        proxy.talk.containing("the watchdog ping to the service manager is withheld");
         // Notifications sent before the thread was held are still in the socket.
         while manager.receive(Duration::from_millis(1)).is_some() {}
         assert_eq!(manager.receive(Duration::from_secs(1)), None, "ten times it could have been logged");

@@ -352,7 +352,7 @@ fn a_proxy_that_refuses_is_distinguished_from_the_backend() {
     let file = folder.write("handfast.toml", config.to_string()).display().to_string();
     let ran = tools::handfast(&["check", "-c", &file]);
     assert_eq!(ran.code, Some(2), "{}", ran.all());
-    assert!(ran.all().contains("empty: holds no password"), "{}", ran.all());
+    assert!(ran.all().contains("empty: contains no password"), "{}", ran.all());
 }
 
 /// `check --explain HOST` says of one name what the proxy would do.
