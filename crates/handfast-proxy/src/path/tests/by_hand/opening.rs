@@ -69,8 +69,8 @@ fn a_conversation_that_fails_has_its_cause() {
     for (scene, words, fin, end, detail) in [
         (tunnel, &b"HTTP/1.1 407 Who are you\r\n\r\n"[..], false, "tunnel", "407 Who are you"),
         (tunnel, b"SSH-2.0-x\r\n", false, "tunnel", "a status line"),
-        (tunnel, b"HTTP/1.1 2", true, "closed-early", "to the proxy on the way"),
-        (tunnel, b"HTTP/1.1 2", false, "connect-timeout", "to the proxy on the way"),
+        (tunnel, b"HTTP/1.1 2", true, "closed-early", "with the proxy of connect-through"),
+        (tunnel, b"HTTP/1.1 2", false, "connect-timeout", "with the proxy of connect-through"),
         (through_to_tls, b"HTTP/1.1 200 OK\r\n\r\n220 mx", false, "not-tls", "it sent data before TLS began"),
         (starttls_scene, b"220 mx\r\n250 STARTTLS\r\n", false, "plaintext-injected", ""),
         (starttls_scene, b"554 go away\r\n", false, "starttls-refused", "554 go away"),
