@@ -134,7 +134,7 @@ fn without_backends(service: &Table<'_>, http: &Http) {
         no_effect_of_section(service, section, why);
     }
     no_effect(&service.inner(&keys::PROXY_PROTOCOL), [&keys::SEND as &dyn Entry], why);
-    let of_requests: [&dyn Entry; 11] = [
+    let of_requests: [&dyn Entry; 10] = [
         &keys::MAX_REQUESTS,
         &keys::QUEUE,
         &keys::BACKEND_VERSION,
@@ -145,13 +145,12 @@ fn without_backends(service: &Table<'_>, http: &Http) {
         &keys::RETRIES,
         &keys::COUNT_FAILURES,
         &keys::FAILURE_RATIO,
-        &keys::COMPRESSION,
     ];
     let section = service.inner(&keys::HTTP);
     no_effect(&section, of_requests, why);
     let has_files = http.routes.iter().any(|route| matches!(route.action, RouteAction::Files(_)));
     if !has_files {
-        no_effect(&section, [&keys::RESPONSE_TIMEOUT as &dyn Entry], why);
+        no_effect(&section, [&keys::RESPONSE_TIMEOUT as &dyn Entry, &keys::COMPRESSION], why);
     }
 }
 
