@@ -95,6 +95,11 @@ impl Process {
         tasks.map(|task| task.path())
     }
 
+    /// Returns whether each of its threads waits in a system call: none runs, and a tracer holds none at the border of a call.
+    pub fn is_asleep(self) -> bool {
+        self.tasks().all(|task| stat(&task).first().is_some_and(|state| state == "S"))
+    }
+
     /// Names of its threads.
     pub fn threads(self) -> Vec<String> {
         self.tasks().filter_map(|task| name(&task)).collect()

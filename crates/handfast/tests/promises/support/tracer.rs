@@ -9,6 +9,7 @@ use rustix::process::Signal;
 
 use super::deadline::{wait_until, wait_until_seeing};
 use super::folder::Folder;
+use super::process::Process;
 use super::proxy::Proxy;
 use super::tools::{self, Tool};
 
@@ -40,6 +41,7 @@ pub(crate) use needs_tracing;
 pub(crate) struct Tracer {
     strace: Tool,
     folder: Folder,
+    process: Option<Process>,
 }
 
 /// System calls by name, and how often each was made.
@@ -96,7 +98,8 @@ impl Tracer {
         let workers = proxy.process().threads_named("worker");
         assert!(!workers.is_empty(), "the proxy has workers");
         let whole = options.iter().any(|option| option == "-f");
-        Self::attach_to(&if whole { vec![proxy.process().0] } else { workers }, options)
+        let traced = if whole { vec![proxy.process().0] } else { workers };
+        Self { process: Some(proxy.process()), ..Self::attach_to(&traced, options) }
     }
 
     fn attach_to(traced: &[u32], options: &[String]) -> Self {
@@ -115,7 +118,7 @@ impl Tracer {
             },
             || strace.talk.so_far().join("\n"),
         );
-        Self { strace, folder }
+        Self { strace, folder, process: None }
     }
 
     fn end(self) -> (PathBuf, Folder) {
@@ -154,7 +157,13 @@ impl Tracer {
     }
 
     /// Stops; how many calls were made to fail.
+    ///
+    /// strace replaces a call by one that does not exist and its result by the wanted error. A thread that it leaves between
+    /// the two goes on with ENOSYS, so it is stopped while no thread is inside such a call.
     pub(crate) fn injected(self) -> usize {
+        if let Some(process) = self.process {
+            wait_until("every thread to wait", || process.is_asleep().then_some(()));
+        }
         self.lines().iter().filter(|line| line.contains("(INJECTED)")).count()
     }
 }
