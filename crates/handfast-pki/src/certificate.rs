@@ -12,7 +12,7 @@ use rustls::sign::CertifiedKey;
 use rustls_pki_types::CertificateDer;
 
 use crate::asn1::Signed;
-use crate::compressed::Compressed;
+use crate::compressed::{Compressed, Compressor};
 use crate::finding::{Finding, Reason, has_error};
 use crate::key::Key;
 use crate::key_kind::KeyKind;
@@ -105,7 +105,7 @@ impl Certificate {
     }
 
     /// Compresses its messages, once.
-    pub fn compress(&self, compressor: &mut flate2::Compress) {
+    pub fn compress(&self, compressor: &mut Compressor) {
         let make = || Compressed::new(&self.certified, compressor).map(Arc::new);
         self.compressed.get_or_init(make);
     }

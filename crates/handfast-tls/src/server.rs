@@ -21,7 +21,7 @@ use crate::client_certificates::ClientCertificates;
 use crate::client_certificates::resumed::Checked;
 use crate::error_words::failure;
 use crate::policy::{self, Objection, Offer, Policy};
-use crate::prepared::Prepared;
+use crate::prepared::PREPARED;
 use crate::session::{Agreed, Failure, FailureKind, Received, Session, Verdict};
 use crate::side_channels;
 use crate::store::{CertificateStore, Resolver, Selection, UnknownName};
@@ -232,7 +232,7 @@ fn configure(
     config.send_tls13_tickets = settings.tickets_per_handshake.into();
     config.max_tls13_tickets = settings.tickets_per_handshake.into();
     // Compressed messages were compressed when the certificate was loaded; a cache would only lock.
-    config.cert_compressors = vec![&Prepared];
+    config.cert_compressors = PREPARED.iter().map(|prepared| prepared as _).collect();
     config.cert_compression_cache = Arc::new(CompressionCache::Disabled);
     // The suites are in our order already; the variants look after clients without AES instructions.
     config.ignore_client_order = true;

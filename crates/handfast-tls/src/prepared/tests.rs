@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use handfast_pki::compressed::message;
+use handfast_pki::compressed::{ALGORITHMS, message};
 use handfast_testkit::maker::{Maker, NOW};
 use rustls::compress::{CertCompressor, CompressionLevel};
 
@@ -41,15 +41,17 @@ fn without_a_choice_on_this_thread_nothing_is_answered() {
     let made = certificate();
     let _ = CertificateStore::new(vec![Arc::clone(&made)], NOW);
     let plain = message(made.certified(), false);
-    assert!(made.compressed().unwrap().of(&plain).is_some());
-    // As for a certificate that gets no smaller.
-    drop(side_channels::last_selection());
-    assert!(Prepared.compress(plain, CompressionLevel::Amortized).is_err());
+    for algorithm in ALGORITHMS {
+        assert!(made.compressed().unwrap().of(algorithm, &plain).is_some());
+        // As for a certificate that gets no smaller.
+        drop(side_channels::last_selection());
+        assert!(Prepared(algorithm).compress(plain.clone(), CompressionLevel::Amortized).is_err());
+    }
 }
 
 #[test]
 fn what_does_not_get_smaller_is_left_as_it_is() {
-    let alone = Maker::new(&["a.example.org"]).self_signed();
+    let alone = Maker::new(&["a.example.org"]).signed_by(&Maker::authority("r").self_signed());
     let (made, _) = Certificate::from_pem(alone.both().as_bytes(), Path::new("a.pem"), NOW);
     let made = Arc::new(made.unwrap());
     let (store, _) = CertificateStore::new(vec![Arc::clone(&made)], NOW);

@@ -6,6 +6,7 @@
 )]
 
 use std::fs;
+use std::io::Read;
 use std::sync::Mutex;
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -130,9 +131,9 @@ fn a_response_whose_time_passed_while_it_was_served_is_not_sent() {
     }
 }
 
-/// Notes what it was given.
+/// Notes the sizes of the messages that it was given.
 #[derive(Debug)]
-struct Notes;
+struct Notes(CertificateCompressionAlgorithm);
 
 thread_local! {
     static COMPRESSED: std::cell::RefCell<Vec<(usize, usize)>> = const { std::cell::RefCell::new(Vec::new()) };
@@ -141,23 +142,38 @@ thread_local! {
 impl CertDecompressor for Notes {
     fn decompress(&self, input: &[u8], output: &mut [u8]) -> Result<(), DecompressionFailed> {
         COMPRESSED.with_borrow_mut(|seen| seen.push((input.len(), output.len())));
-        let mut decompress = flate2::Decompress::new(true);
-        let status = decompress.decompress(input, output, flate2::FlushDecompress::Finish);
-        match status {
-            Ok(flate2::Status::StreamEnd) if decompress.total_out() == output.len() as u64 => Ok(()),
-            _ => Err(DecompressionFailed),
+        let mut expanded = Vec::with_capacity(output.len());
+        let read = match self.0 {
+            CertificateCompressionAlgorithm::Zlib => {
+                flate2::read::ZlibDecoder::new(input).read_to_end(&mut expanded).ok()
+            }
+            CertificateCompressionAlgorithm::Brotli => {
+                brotli::Decompressor::new(input, 4096).read_to_end(&mut expanded).ok()
+            }
+            _ => zstd_safe::decompress(&mut expanded, input).ok(),
+        };
+        if read != Some(output.len()) {
+            return Err(DecompressionFailed);
         }
+        output.copy_from_slice(&expanded);
+        Ok(())
     }
 
     fn algorithm(&self) -> CertificateCompressionAlgorithm {
-        CertificateCompressionAlgorithm::Zlib
+        self.0
     }
 }
 
+static NOTES: [Notes; 3] = [
+    Notes(CertificateCompressionAlgorithm::Brotli),
+    Notes(CertificateCompressionAlgorithm::Zlib),
+    Notes(CertificateCompressionAlgorithm::Zstd),
+];
+
 /// Returns the compressed and the unpacked size of each certificate message that a client received compressed.
-fn compressed_for(pair: Pair) -> Vec<(usize, usize)> {
+fn compressed_for(pair: Pair, offered: &'static [Notes]) -> Vec<(usize, usize)> {
     let mut client = (*pair.client).clone();
-    client.cert_decompressors = vec![&Notes];
+    client.cert_decompressors = offered.iter().map(|notes| notes as &dyn CertDecompressor).collect();
     let pair = Pair { client: Arc::new(client), ..pair };
     COMPRESSED.with_borrow_mut(Vec::clear);
     pair.talk("localhost").establish();
@@ -169,20 +185,26 @@ fn a_client_that_offers_it_gets_the_chain_compressed_where_that_is_smaller() {
     let certificates = loaded(&stapling("good, by a responder"), NOW);
     let ca = String::from_utf8(fixture("ocsp/chain.pem")).unwrap();
     for version in [&TLS13, &TLS12] {
-        let pair = pair_serving(version, false, None, certificates.clone(), &ca);
-        let (pair, keeps) = keeping(pair, &[]);
-        let seen = compressed_for(pair);
-        assert!(!keeps.response.lock().unwrap().is_empty(), "with its response");
-        match version.version {
-            rustls::ProtocolVersion::TLSv1_3 => {
-                let [(small, large)] = seen[..] else { panic!("{seen:?}") };
-                assert!(small < large * 9 / 10, "{seen:?}");
+        for offered in NOTES.chunks(1).chain([&NOTES[..], &[]]) {
+            let pair = pair_serving(version, false, None, certificates.clone(), &ca);
+            let (pair, keeps) = keeping(pair, &[]);
+            let seen = compressed_for(pair, offered);
+            assert!(!keeps.response.lock().unwrap().is_empty(), "with its response");
+            if version.version == rustls::ProtocolVersion::TLSv1_2 || offered.is_empty() {
+                assert_eq!(seen, []);
+                continue;
             }
-            _ => assert_eq!(seen, []),
+            let [(small, large)] = seen[..] else { panic!("{offered:?} {seen:?}") };
+            assert!(small < large * 9 / 10, "{offered:?} {seen:?}");
         }
     }
-    // One certificate is keys and signatures; it is sent as it is.
-    assert_eq!(compressed_for(pair(&TLS13, false)), []);
+    // A post-quantum certificate is a key and a signature; it is sent as it is.
+    let folder = Folder::new();
+    folder.put("web.pem", fixture("ml-dsa/44.pem"));
+    folder.put("web.key", fixture("ml-dsa/44.seed.key"));
+    let root = String::from_utf8(fixture("ml-dsa/root.pem")).unwrap();
+    let pair = pair_serving(&TLS13, true, None, loaded(&folder, NOW), &root);
+    assert_eq!(compressed_for(pair, &NOTES), []);
 }
 
 #[test]
