@@ -43,7 +43,7 @@ impl Zstd {
             let mut output = OutBuffer::around_pos(out, start);
             let left = self.0.compress_stream2(&mut output, &mut input, directive);
             let left = left.map_err(|_| EncodeError(ContentCoding::Zstd))?;
-            // What is left is an estimate while input is awaited.
+            // The rest is an estimate while more input is awaited.
             let is_over = left == 0 || directive == Directive::ZSTD_e_continue;
             if input.pos() == data.len() && is_over {
                 return Ok(());

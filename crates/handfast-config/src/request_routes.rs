@@ -58,7 +58,7 @@ impl<'s> ResolvedRoute<'s> {
             mirror: route.mirror.as_ref(),
             cache: http.cache.as_ref().filter(|_| route.is_cached),
             compression: compression
-                .filter(|own| compresses(own, &route.rules, [&route.access, &http.access])),
+                .filter(|own| Uncompressed::find(own, &route.rules, &route.access, http).is_none()),
             error_pages: route.error_pages.resolve(&http.error_pages),
             is_for_some: !route.methods.is_empty() || !route.headers.is_empty() || route.share.is_some(),
         }
@@ -78,7 +78,7 @@ impl<'s> ResolvedRoute<'s> {
             compression: http
                 .compression
                 .clone()
-                .filter(|own| compresses(own, &http.rules, [&http.access, &http.access])),
+                .filter(|own| Uncompressed::find(own, &http.rules, &http.access, http).is_none()),
             error_pages: http.error_pages.clone(),
             is_for_some: false,
         }
@@ -106,15 +106,34 @@ impl<'s> ResolvedRoute<'s> {
     }
 }
 
-/// Returns true if responses can be compressed: they have no secrets, and no rule takes away fields that say how they are coded. `accesses`: that of
-/// the route, and that of its service, whose certificates are those of all routes.
-fn compresses(own: &Compression, rules: &RequestRules, accesses: [&RouteAccess; 2]) -> bool {
-    let replaces = |rule: &FieldRule| matches!(rule.change, FieldChange::Set(_) | FieldChange::Remove);
-    let is_needed =
-        |name: &str| ["content-encoding", "vary"].iter().any(|own| name.eq_ignore_ascii_case(own));
-    let takes_away = rules.response.iter().any(|rule| replaces(rule) && is_needed(&rule.name));
-    let is_by_certificate = accesses.iter().any(|access| !access.certificates.is_empty());
-    !takes_away && (own.with_secrets || !(is_by_certificate || accesses[0].identifies()))
+/// Reason why responses are never compressed though it is configured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Uncompressed {
+    /// A rule replaces or removes a field that names their coding.
+    ByRule,
+    /// They may have secrets: the route identifies its clients.
+    BySecrets,
+}
+
+impl Uncompressed {
+    /// Finds the reason for a route, or for the service itself. `rules`, `access`: its own, with those of its service.
+    pub(crate) fn find(
+        own: &Compression,
+        rules: &RequestRules,
+        access: &RouteAccess,
+        http: &Http,
+    ) -> Option<Self> {
+        let replaces = |rule: &FieldRule| matches!(rule.change, FieldChange::Set(_) | FieldChange::Remove);
+        let is_needed =
+            |name: &str| ["content-encoding", "vary"].iter().any(|own| name.eq_ignore_ascii_case(own));
+        if rules.response.iter().any(|rule| replaces(rule) && is_needed(&rule.name)) {
+            return Some(Self::ByRule);
+        }
+        // The service's certificates are those of all routes.
+        let by_certificate = [access, &http.access].iter().any(|access| !access.certificates.is_empty());
+        let has_secrets = by_certificate || access.identifies();
+        (has_secrets && !own.with_secrets).then_some(Self::BySecrets)
+    }
 }
 
 /// All routes of a service for requests.

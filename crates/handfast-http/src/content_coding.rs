@@ -191,7 +191,7 @@ mod tests {
             ("br;q=0, gzip", Some(Gzip)),
             ("gzip, gzip;q=0", None),
             ("gzip;q=0, x-gzip", None),
-            // What is not coded is preferred, or not acceptable.
+            // Content without a coding is preferred, or not acceptable.
             ("identity, gzip;q=0.5", None),
             ("identity;q=0.5, gzip;q=0.4, br;q=0.6", Some(Brotli)),
             ("identity, gzip", Some(Gzip)),
@@ -203,7 +203,7 @@ mod tests {
             ("gzip, *;q=0", Some(Gzip)),
             ("*;q=0.5, zstd;q=0", Some(Brotli)),
             ("*;q=0.5, gzip;q=0.1", Some(Zstd)),
-            // What cannot be read is left out.
+            // Malformed elements are left out.
             ("gzip;q=2", None),
             ("gzip;q=1.001", None),
             ("gzip;q=0.5555", None),

@@ -6,10 +6,11 @@
 use crate::keys;
 use crate::model::{
     Address, BackendAlpn, BackendTls, BackendVersion, Balance, CertificateEntry, Check, CheckKind, Clients,
-    Config, Http, OnlyClient, ProxyProtocol, ProxySender, Route, RouteAction, Service, Source, Target,
-    Tickets,
+    Config, Http, OnlyClient, ProxyProtocol, ProxySender, Route, RouteAction, RouteCompression, Service,
+    Source, Target, Tickets,
 };
 use crate::problem::Fault;
+use crate::request_routes::Uncompressed;
 use crate::schema::{Entry, Section};
 use crate::table::Table;
 
@@ -106,6 +107,7 @@ fn http(section: &Table<'_>, service: &Service) {
     if all_targets(service).is_empty() {
         without_backends(section, http);
     }
+    compression(section, http);
     let agrees_on_h2 = |route: &Route| {
         route.tls.as_ref().is_some_and(|tls| tls.alpn.iter().any(|protocol| protocol == "h2"))
     };
@@ -126,6 +128,49 @@ fn http(section: &Table<'_>, service: &Service) {
     }
 }
 
+/// Compression of a route, or of the service where no route has it, that the rest of the configuration prevents.
+fn compression(service: &Table<'_>, http: &Http) {
+    let of_service = service.inner(&keys::HTTP);
+    let mut is_used = false;
+    for (route, section) in http.routes.iter().zip(service.inner_list(&keys::ROUTE)) {
+        let Some(own) = route.compression.resolve(http.compression.as_ref()) else { continue };
+        match Uncompressed::find(&own, &route.rules, &route.access, http) {
+            None => is_used = true,
+            Some(why) if route.compression != RouteCompression::Inherit => {
+                uncompressed(&section, &of_service, why);
+            }
+            Some(_) => {}
+        }
+    }
+    let own = http.compression.as_ref().filter(|_| !is_used);
+    if let Some(why) = own.and_then(|own| Uncompressed::find(own, &http.rules, &http.access, http)) {
+        uncompressed(&of_service, &of_service, why);
+    }
+}
+
+/// Reports `compression` in a section.
+fn uncompressed(section: &Table<'_>, of_service: &Table<'_>, why: Uncompressed) {
+    let key = &keys::ROUTE_COMPRESSION;
+    let no_effect = |why: String| Fault::new(format!("`{}` has no effect: {why}", key.name));
+    let guards =
+        [&keys::ROUTE_BASIC_AUTH as &dyn Entry, &keys::ROUTE_FORWARD_AUTH, &keys::ROUTE_ALLOW_CERTIFICATES];
+    let written =
+        |section: &Table<'_>| guards.into_iter().find_map(|key| Some((key.name, section.written(key)?)));
+    let fault = match (why, written(section).or_else(|| written(of_service))) {
+        (Uncompressed::BySecrets, Some((guard, place))) => {
+            let hint = "write `compression = { with-secrets = true }` where they have none, or none that a request could guess";
+            let why = format!("responses of a route with `{guard}` may have secrets");
+            no_effect(why).hint(hint).see(place, "this condition")
+        }
+        (Uncompressed::BySecrets, None) => no_effect("responses may have secrets".to_owned()),
+        (Uncompressed::ByRule, _) => {
+            let why = "a rule sets or removes `Vary` or `Content-Encoding`, which compressed responses need";
+            no_effect(why.to_owned()).hint("remove that rule, or add to the field")
+        }
+    };
+    section.error(key, fault);
+}
+
 /// Settings about backends, where no request goes to one.
 fn without_backends(service: &Table<'_>, http: &Http) {
     let why = "no request goes to a backend";
@@ -134,7 +179,7 @@ fn without_backends(service: &Table<'_>, http: &Http) {
         no_effect_of_section(service, section, why);
     }
     no_effect(&service.inner(&keys::PROXY_PROTOCOL), [&keys::SEND as &dyn Entry], why);
-    let of_requests: [&dyn Entry; 10] = [
+    let of_requests: [&dyn Entry; 13] = [
         &keys::MAX_REQUESTS,
         &keys::QUEUE,
         &keys::BACKEND_VERSION,
@@ -145,6 +190,9 @@ fn without_backends(service: &Table<'_>, http: &Http) {
         &keys::RETRIES,
         &keys::COUNT_FAILURES,
         &keys::FAILURE_RATIO,
+        &keys::ROUTE_SET_REQUEST,
+        &keys::ROUTE_ADD_REQUEST,
+        &keys::ROUTE_REMOVE_REQUEST,
     ];
     let section = service.inner(&keys::HTTP);
     no_effect(&section, of_requests, why);

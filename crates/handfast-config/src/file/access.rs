@@ -95,28 +95,13 @@ pub(super) fn is_cached(section: &Table<'_>, forwards: bool, has_cache: bool) ->
     section.or_default(&keys::ROUTE_CACHE)
 }
 
-/// Compression of the responses. Reports a key without effect, and changes of fields that it needs.
+/// Compression of the responses of a route; `check/effects.rs` reports where it has no effect because of the rest.
 pub(super) fn compression(section: &Table<'_>, response: OwnResponse) -> RouteCompression {
     let key = &keys::ROUTE_COMPRESSION;
     if response == OwnResponse::Fixed {
         check::no_effect(section, [key as &dyn Entry], "the response of this route is short");
     }
-    let compression = section.optional(key).unwrap_or_default();
-    let is_on = match &compression {
-        RouteCompression::Inherit | RouteCompression::Off => false,
-        RouteCompression::On => true,
-        RouteCompression::Own(own) => !own.with_secrets,
-    };
-    let by_access =
-        [&keys::ROUTE_BASIC_AUTH as &dyn Entry, &keys::ROUTE_FORWARD_AUTH, &keys::ROUTE_ALLOW_CERTIFICATES];
-    let guard = by_access.into_iter().find_map(|key| Some((key.name, section.written(key)?)));
-    if let Some((guard, place)) = guard.filter(|_| is_on) {
-        let what =
-            format!("`compression` has no effect: responses of a route with `{guard}` may have secrets");
-        let hint = "write `compression = { with-secrets = true }` where they have none, or none that a request could guess";
-        section.error(key, Fault::new(what).hint(hint).see(place, "this condition"));
-    }
-    compression
+    section.optional(key).unwrap_or_default()
 }
 
 /// The servers that receive copies of the requests; the inner `None`: no copies.

@@ -3,11 +3,13 @@
 use handfast_http::http1::Kind;
 
 use super::own_response::OwnResponse;
+use super::site;
 use crate::check::{no_effect, warn_no_effect};
 use crate::keys;
-use crate::kind::{FieldValue, List};
+use crate::kind::{FieldValue, List, Site};
 use crate::model::{Clients, FieldChange, FieldRule, RequestRules, Template};
 use crate::problem::Fault;
+use crate::reading::Written;
 use crate::schema::{Entry, Key};
 use crate::table::Table;
 
@@ -19,11 +21,11 @@ const SECURITY: [(&str, &str); 4] = [
     ("Referrer-Policy", "strict-origin-when-cross-origin"),
 ];
 
-/// The rules of a route. `of_service`: [service.http], whose fields it has where it does not name them itself; `clients`: of its service;
-/// `own_response`: that of its requests.
+/// The rules of a route. `of_service`: [service.http], whose fields it has where it does not name them itself; `site`: the route's own, whose name is
+/// its `Host`; `clients`: of its service; `own_response`: that of its requests.
 pub(super) fn rules(
     section: &Table<'_>,
-    of_service: &Table<'_>,
+    (of_service, site): (&Table<'_>, Option<&Written<Site>>),
     clients: Clients,
     own_response: OwnResponse,
 ) -> RequestRules {
@@ -41,8 +43,11 @@ pub(super) fn rules(
     if own_response == OwnResponse::Fixed {
         warn_no_effect(section, &keys::ROUTE_REWRITE_PATH, "no backend gets the requests of this route");
     }
-    let own = fields(section);
+    let mut own = fields(section);
     check_names(section, &own.request, &own.response);
+    if let Some(site) = site.filter(|_| own_response == OwnResponse::None) {
+        site::name_host(&mut own, &site.value);
+    }
     let around = fields(of_service);
     let is_secure =
         section.optional(&keys::ROUTE_SECURITY).or_else(|| of_service.optional(&keys::ROUTE_SECURITY));

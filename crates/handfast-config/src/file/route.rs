@@ -45,7 +45,7 @@ pub(super) fn routes(
         let inherits = |route: &&mut RequestRoute| route.action == RouteAction::Inherit;
         let inheriting = routes.iter_mut().filter(inherits);
         inheriting.for_each(|route| route.action = RouteAction::Files(Arc::clone(&files)));
-        // As a route that says nothing has them.
+        // Those that a route without keys has.
         let rules = request_rules::of_service(&of_service.section, around.clients);
         let rules = RequestRules { request: Vec::new(), ..rules };
         let RouteAccess { basic, forward, .. } = of_service.access?;
@@ -118,9 +118,10 @@ fn route(
     let action = action(section, around, own_site.as_ref());
     let response = own_response(section);
     let forwards = response == OwnResponse::None;
-    let mut rules = request_rules::rules(section, &service.section, around.clients, response);
+    let mut rules =
+        request_rules::rules(section, (&service.section, own_site.as_ref()), around.clients, response);
     let of_service = around.site.filter(|_| section.written(&keys::ROUTE_BACKEND).is_none());
-    if let Some(site) = own_site.as_ref().or(of_service).filter(|_| forwards) {
+    if let Some(site) = of_service.filter(|_| forwards) {
         site::name_host(&mut rules, &site.value);
     }
     let access = access::access(section, service.access.as_ref(), service.known);

@@ -27,7 +27,7 @@ section! {
         example "[\"text/*\", \"application/json\"]",
         elsewhere "gzip-types brotli-types zstd-types compression-type mime-types content-types match";
 
-    /// Fewest bytes of content that are compressed, where `Content-Length` says how many there are.
+    /// Fewest bytes of content that are compressed, where `Content-Length` has their number.
     COMPRESSION_MIN_SIZE: Size = "min-size", Size(1..=1024 * 1024 * 1024),
         default "\"1KiB\"",
         why "a head and 1 KiB go in one packet, so that nothing is saved below",
@@ -55,6 +55,6 @@ section! {
     /// with a verified certificate. The length of a compressed response shows whether its secret and a text of the request are alike (BREACH).
     WITH_SECRETS: Switch = "with-secrets", Switch,
         default "false",
-        why "an attacker who can make a browser send requests, and sees their lengths, can guess secrets in pages, letter by letter",
+        why "a page that makes a browser send requests, with an observer of their lengths, can guess secrets in pages, letter by letter",
         example "true", elsewhere "breach gzip-proxied";
 }

@@ -11,7 +11,7 @@ use crate::kind::{BackendEntry, List};
 use crate::model;
 use crate::problem::{Fault, shortened};
 use crate::reading::{Item, Reading, Written, values};
-use crate::schema::{Key, ValueKind};
+use crate::schema::{Key, Section, ValueKind};
 use crate::table::Table;
 
 /// A limit on requests.
@@ -74,6 +74,23 @@ impl ValueKind for RateKey {
     }
 }
 
+/// Opens the table of a key that a route can switch off; the inner `None`: `false`. Reports another value.
+fn table_or_false<'t>(
+    kind: &impl ValueKind,
+    section: &'static Section,
+    item: &Item<'t>,
+    reading: &'t Reading<'t>,
+) -> Option<Option<Table<'t>>> {
+    match item.value {
+        DeValue::Table(entries) => Some(Some(Table::open(section, entries, item.span.clone(), reading))),
+        DeValue::Boolean(false) => Some(None),
+        _ => {
+            reading.error(&item.span, kind.wrong_type(item));
+            None
+        }
+    }
+}
+
 /// Names and passwords of clients.
 pub(crate) struct BasicAuth;
 
@@ -83,15 +100,9 @@ impl ValueKind for BasicAuth {
     const FORM: &'static str = "table, such as `{ file = \"users.htpasswd\" }`, or `false`";
 
     fn read(&self, item: &Item<'_>, reading: &Reading<'_>) -> Option<Option<model::BasicAuth>> {
-        let entries = match item.value {
-            DeValue::Table(entries) => entries,
-            DeValue::Boolean(false) => return Some(None),
-            _ => {
-                reading.error(&item.span, self.wrong_type(item));
-                return None;
-            }
+        let Some(table) = table_or_false(self, &keys::BASIC_AUTH_TABLE, item, reading)? else {
+            return Some(None);
         };
-        let table = Table::open(&keys::BASIC_AUTH_TABLE, entries, item.span.clone(), reading);
         let file = table.required(&keys::BASIC_AUTH_FILE);
         let realm = table.or_default(&keys::BASIC_AUTH_REALM).into();
         let passes = table.or_default(&keys::BASIC_AUTH_PASS);
@@ -127,15 +138,9 @@ impl ValueKind for ForwardAuth {
     const FORM: &'static str = "table, such as `{ to = \"10.0.0.9:4180\", path = \"/auth\" }`, or `false`";
 
     fn read(&self, item: &Item<'_>, reading: &Reading<'_>) -> Option<Option<model::ForwardAuth>> {
-        let entries = match item.value {
-            DeValue::Table(entries) => entries,
-            DeValue::Boolean(false) => return Some(None),
-            _ => {
-                reading.error(&item.span, self.wrong_type(item));
-                return None;
-            }
+        let Some(table) = table_or_false(self, &keys::FORWARD_AUTH_TABLE, item, reading)? else {
+            return Some(None);
         };
-        let table = Table::open(&keys::FORWARD_AUTH_TABLE, entries, item.span.clone(), reading);
         let (to, path) = (table.required(&keys::AUTH_TO), table.required(&keys::AUTH_PATH));
         let (copy, timeout) = (table.list(&keys::AUTH_COPY), table.or_default(&keys::AUTH_TIMEOUT));
         let to = servers(&table, &keys::AUTH_TO, to?)?;

@@ -24,9 +24,9 @@ pub struct RouteAccess {
     pub certificates: Rules,
     /// A limit on requests.
     pub rate: Option<RequestRate>,
-    /// Names and passwords that clients must send; of the service, where a route says nothing.
+    /// Names and passwords that clients must send; a route without the key has those of its service.
     pub basic: Option<BasicAuth>,
-    /// A server that is asked about each request; of the service, where a route says nothing.
+    /// A server that decides about each request; a route without the key has that of its service.
     pub forward: Option<ForwardAuth>,
 }
 

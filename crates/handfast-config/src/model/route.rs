@@ -79,7 +79,7 @@ impl Service {
         })
     }
 
-    /// The servers that are asked about the requests of each route (`forward-auth`), and last those about requests without a route, as the index
+    /// The servers that decide about the requests of each route (`forward-auth`), and last those for requests without a route, as the index
     /// of theirs among [`Service::routes`].
     pub fn auth_routes(&self) -> impl Iterator<Item = Option<usize>> {
         indices(self.backend_routes(), self.forward_servers())

@@ -4,13 +4,13 @@
 
 use super::Version;
 use super::error::{HeadError, Rule};
-use super::field::{Field, Kind};
+use super::field::Field;
 use super::framing::{Coding, Facts, Framing};
 use super::head::{HeadProgress, run};
 use super::limits::HeadLimits;
 use super::lines::{Lines, Stop};
 use super::request::{Method, values};
-use super::write::push_field;
+use super::write::{WrittenHead, push_field};
 
 /// The head of a response.
 #[derive(Clone, Copy, Debug)]
@@ -78,28 +78,23 @@ impl<'a> ResponseHead<'a> {
         values(self.text, self.fields, name)
     }
 
-    /// Returns the same head without the fields that `drops` names and with others behind the rest. A field of the proxy's own that cannot be
+    /// Returns the same head in `room`, which is empty, without the fields that `drops` names and with others behind the rest. A field of the proxy's own that cannot be
     /// one is left out, as [`push_field`] does.
     pub fn changed<'r>(
         &self,
-        (text, fields): (&'r mut Vec<u8>, &'r mut Vec<Field>),
+        room: &'r mut WrittenHead,
         drops: impl Fn(&[u8]) -> bool,
         added: &[(&str, &[u8])],
     ) -> ResponseHead<'r>
     where
         'a: 'r,
     {
-        text.clear();
-        text.extend_from_slice(self.text);
-        fields.clear();
-        fields.extend(self.fields.iter().filter(|field| !drops(field.name(self.text))));
+        room.text.extend_from_slice(self.text);
+        room.fields.extend(self.fields.iter().filter(|field| !drops(field.name(self.text))));
         for (name, value) in added {
-            let start = text.len();
-            if push_field(text, name, value) {
-                fields.push(Field::plain(start, name.len(), value.len(), Kind::of(name.as_bytes())));
-            }
+            let _ = push_field(room, name, value);
         }
-        ResponseHead { text, fields, ..*self }
+        ResponseHead { text: &room.text, fields: &room.fields, ..*self }
     }
 
     /// Returns the same head for content whose length is not known.

@@ -54,6 +54,8 @@ const MAX_QUEUED: usize = 65_536;
 pub const MIN_PIECE: usize = 8_192;
 /// Bytes of a full outbox: what one turn sends with one system call, in as few records as it takes.
 pub const OUTBOX: usize = 65_536;
+/// Bytes of the outbox beyond which a client opens no stream: its server does not read, and each head would add to it.
+const MAX_HEADS_WAITING: usize = 4 * OUTBOX;
 /// Bytes of frames without content that wait for a peer that does not read; with more the connection ends.
 pub const MAX_CONTROL: usize = 65_536;
 /// Largest payload of a frame, in both directions (RFC 9113 §6.5.2).

@@ -25,7 +25,7 @@ impl<'d> Import<'d> {
             }
             return;
         }
-        // Each module has this type without being asked.
+        // Each module has this type by default.
         let mut types = vec!["text/html".to_owned()];
         let mut least: Option<u64> = None;
         let mut levels: Vec<(String, Value)> = Vec::new();

@@ -139,7 +139,7 @@ impl AdminState {
         self.waiting_for.borrow_mut().retain(|name| unanswered.contains(name));
     }
 
-    /// Says that the previous process has closed its listeners.
+    /// Reports that the previous process has closed its listeners.
     pub(crate) fn report_predecessor_closed(&self) {
         self.send(Request::PredecessorClosed);
     }

@@ -24,12 +24,11 @@ use handfast_observe::request_record::{HttpVersion, RequestPart};
 use crate::backends::pool::Identity;
 use crate::requests::backend::Backend;
 use crate::requests::backend::h1_backend::{self, Tunnel};
-use crate::requests::client::discarding::DiscardingClient;
 use crate::requests::client::{After, Client};
 use crate::requests::decide::connection::HttpConnection;
 use crate::requests::decide::own_response::OwnResponse;
 use crate::requests::decide::request::{Request, authenticates_connections};
-use crate::requests::head::content::{Io, Sink, Source};
+use crate::requests::head::content::{Discard, Io, Sink, Source};
 use crate::requests::head::copy::Tee;
 use crate::requests::head::fault::{Fault, MAX_INTERIM_RESPONSES};
 use crate::requests::head::field_name::is_same_field;
@@ -44,6 +43,9 @@ const CONTINUE: Duration = Duration::from_secs(1);
 pub(crate) const MAX_ROUNDS: u32 = 16;
 /// Time that one exchange may go on before the others of its thread: content can come in many small pieces.
 pub(crate) const TURN: Duration = Duration::from_millis(2);
+
+/// Content of a response that is read after a page has taken its place.
+const MAX_REPLACED: u64 = 65_536;
 
 /// Outcome of an exchange.
 pub(crate) enum Outcome<S: Socket> {
@@ -89,8 +91,8 @@ pub(crate) struct Exchange<'a, S: Socket> {
     /// The backend's connection is the client's own: it asks for NTLM or Negotiate, or was before.
     is_tied: bool,
     client_stays: bool,
-    /// The client has a page in the place of the response.
-    is_replaced: bool,
+    /// The client has a page in the place of the response, whose content goes here.
+    replaced: Option<Discard>,
     /// The protocol was changed, and bytes of the client's connection are relayed …
     is_tunnel: bool,
     /// … or content of its stream.
@@ -146,7 +148,7 @@ impl<'a, S: Socket + std::fmt::Debug + 'static> Exchange<'a, S> {
             backend_stays: false,
             is_tied,
             client_stays: false,
-            is_replaced: false,
+            replaced: None,
             is_tunnel: false,
             is_stream_tunnel: false,
             content_waits,
@@ -252,11 +254,10 @@ impl<'a, S: Socket + std::fmt::Debug + 'static> Exchange<'a, S> {
             if client.hands_over() {
                 return Ok(RoundProgress::Done);
             }
-            if self.is_replaced {
-                // What has come of the content is read, so that the connection can be kept.
-                let mut nowhere = DiscardingClient::new(Vec::new(), true);
-                let drained =
-                    !self.backend.has_ended() && self.backend.pump(&mut nowhere, io).unwrap_or(false);
+            if let Some(nowhere) = &mut self.replaced {
+                // Content that has come is read, so that the connection can be kept; more of it than an error needs costs a connection.
+                let is_short = nowhere.bytes < MAX_REPLACED && !self.backend.has_ended();
+                let drained = is_short && self.backend.pump(nowhere, io).unwrap_or(false);
                 client.flush(&mut io.output())?;
                 return Ok(match (drained, client.is_done()) {
                     (true, _) => RoundProgress::Moved,
@@ -408,7 +409,7 @@ impl<'a, S: Socket + std::fmt::Debug + 'static> Exchange<'a, S> {
         match OwnResponse::for_backend(&head, self.request).filter(|_| is_final) {
             None => client.put_head(&head, self.request, after, &mut io.output()),
             Some(page) => {
-                self.is_replaced = true;
+                self.replaced = Some(Discard::default());
                 client.put_answer(&page, Some(self.request), !self.client_stays, &mut io.output());
             }
         }
@@ -419,7 +420,7 @@ impl<'a, S: Socket + std::fmt::Debug + 'static> Exchange<'a, S> {
             return Ok(true);
         }
         self.backend.begin_content(length, framing, limits);
-        if self.has_begun && self.backend.has_ended() && !self.is_replaced {
+        if self.has_begun && self.backend.has_ended() && self.replaced.is_none() {
             client.put_end(&[], &[], &mut io.output())?;
         }
         Ok(true)

@@ -140,6 +140,24 @@ fn replaced_errors_cost_no_connection() {
     assert!(connections <= 2, "one for each thread, not {connections}");
 }
 
+/// Of the content of an error that has a page in its place only what a small error has is read: the connection of a longer one is closed.
+#[test]
+fn a_long_error_that_is_replaced_costs_its_connection() {
+    let long = |peer: &mut Peer| {
+        while peer.head().is_some() {
+            let head = b"HTTP/1.1 500 Any\r\nContent-Length: 200000\r\n\r\n";
+            peer.send(&[&head[..], &[b'x'; 200_000]].concat());
+        }
+    };
+    let (folder, backend) = (Folder::new(), Backend::start(long));
+    let proxy = Proxy::start(config(&folder, backend.address, "error-pages-for-backends = true"));
+    let address = proxy.address_of("plain");
+    for _ in 0..20 {
+        assert_eq!(text(&raw(address, "/500", ("GET", ""))), "page 5xx");
+    }
+    assert_eq!(backend.accepted(), 20, "one for each");
+}
+
 #[test]
 fn wrong_pages_are_one_clear_error_each_and_changed_ones_are_read_again() {
     let (folder, backend) = (Folder::new(), Backend::start(statuses));

@@ -102,6 +102,11 @@ fn guards_and_fields() {
         ] {
             assert_eq!(stage.request(version, path, &[]), expected, "{version} {path}");
         }
+        // A backend may read these as paths behind the password of the service.
+        for path in ["/open/../secret", "/open/..%2fsecret", "/%6fpen", "/open/%2e%2e/closed"] {
+            let answer = stage.request(version, path, &["--path-as-is"]);
+            assert!(answer.starts_with("400 ") || answer.starts_with("401 "), "{version} {path}: {answer}");
+        }
         for (path, user, expected) in [
             ("/closed", "alice:wrong", "401 service both"),
             ("/closed", "alice:wonderland", "200 service both"),

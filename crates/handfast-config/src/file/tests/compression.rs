@@ -35,7 +35,32 @@ const WRONG: &[(&str, &str)] = &[
         "[[service.route]]\ncompression = true\nbasic-auth = { file = \"users\" }",
         "error 8 `compression` has no effect: responses of a route with `basic-auth` may have secrets | write `compression = { with-secrets = true }` where they have none, or none that a request could guess",
     ),
+    (
+        "[service.http]\nbasic-auth = { file = \"users\" }\n[[service.route]]\ncompression = true",
+        "error 10 `compression` has no effect: responses of a route with `basic-auth` may have secrets | write `compression = { with-secrets = true }` where they have none, or none that a request could guess",
+    ),
+    (
+        "[service.http]\nforward-auth = { to = \"10.0.0.9:1\", path = \"/\" }\ncompression = true",
+        "error 9 `compression` has no effect: responses of a route with `forward-auth` may have secrets | write `compression = { with-secrets = true }` where they have none, or none that a request could guess",
+    ),
+    (
+        "client-certificates = { mode = \"request\", ca = \"ca.pem\" }\n[service.http]\nallow-certificates = \"dns:a\"\n\
+         [[service.route]]\ncompression = true",
+        "error 11 `compression` has no effect: responses of a route with `allow-certificates` may have secrets | write `compression = { with-secrets = true }` where they have none, or none that a request could guess",
+    ),
+    (
+        "[[service.route]]\ncompression = true\nremove-response-headers = \"Vary\"",
+        "error 8 `compression` has no effect: a rule sets or removes `Vary` or `Content-Encoding`, which compressed responses need | remove \
+         that rule, or add to the field",
+    ),
 ];
+
+/// Conditions of the service that a route removes leave the service's compression for that route.
+#[test]
+fn compression_of_a_service_is_for_routes_without_its_conditions() {
+    let text = "[service.http]\ncompression = true\nbasic-auth = { file = \"users\" }\n[[service.route]]\npath = \"/a\"\nbasic-auth = false";
+    assert_eq!(issues(&shop(text)), [""; 0]);
+}
 
 #[test]
 fn what_cannot_be_meant_is_reported() {
@@ -61,7 +86,7 @@ fn compression_is_that_of_the_service_unless_a_route_says_otherwise() {
         ("compression = true\n", Some(7)),
         ("compression = false\n", None),
         ("compression = { min-size = \"9B\" }\n", Some(9)),
-        // What may have secrets, and fields that a coded response needs.
+        // Responses that may have secrets, and fields that a coded response needs.
         ("basic-auth = { file = \"users\" }\n", None),
         ("forward-auth = { to = \"10.0.0.9:80\", path = \"/\" }\n", None),
         ("basic-auth = { file = \"users\" }\ncompression = { with-secrets = true }\n", Some(1024)),

@@ -603,6 +603,10 @@ fn settings_about_backends_need_some() {
         ("[service.proxy-protocol]\nsend = \"v2\"", "send"),
         ("[service.http]\nretries = 2", "retries"),
         ("[service.http]\npool = 5", "pool"),
+        ("[service.http]\nset-request-headers = \"a: b\"", "set-request-headers"),
+        ("[service.http]\nadd-request-headers = \"a: b\"", "add-request-headers"),
+        ("[service.http]\nremove-request-headers = \"a\"", "remove-request-headers"),
+        ("[service.http]\ncompression = true", "compression"),
     ] {
         let issues = issues(&text(lines, "redirect = \"https\""));
         let expected = format!("`{name}` has no effect: no request goes to a backend");

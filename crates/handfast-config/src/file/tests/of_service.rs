@@ -43,7 +43,7 @@ fn a_route_has_the_fields_of_its_service_but_those_that_it_names() {
         let [(service, _), (route, _)] = read_both(of_service, of_route);
         assert_eq!(changes(&route), expected, "{of_service} {of_route}");
         let alone = read_both(of_service, "backend = \"10.0.0.7:80\"");
-        assert_eq!(changes(&service), changes(&alone[1].0), "{of_service}: as a route that says nothing");
+        assert_eq!(changes(&service), changes(&alone[1].0), "{of_service}: as a route without keys");
     }
 }
 
@@ -95,4 +95,22 @@ fn what_is_wrong_in_either_place_is_reported_once() {
         let found = problems.iter().filter(|problem| problem.what.contains(message)).count();
         assert_eq!((found, problems.len()), (1, 1), "{of_service}: {problems:?}");
     }
+}
+
+/// Requests to another site have its name, whatever the service sets.
+#[test]
+fn a_route_to_another_site_has_the_host_of_that_site() {
+    let host = |of_route: &str| {
+        let [_, (rules, _)] = read_both("set-request-headers = \"Host: service.example\"", of_route);
+        let hosts = rules.request.iter().filter(|rule| rule.name.eq_ignore_ascii_case("host"));
+        let hosts = hosts.map(|rule| match &rule.change {
+            FieldChange::Set(value) => value.to_string(),
+            other => format!("{other:?}"),
+        });
+        hosts.collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(host(""), "service.example");
+    assert_eq!(host("backend = \"https://other.example\""), "other.example");
+    let own = "backend = \"https://other.example\"\nset-request-headers = \"host: own.example\"";
+    assert_eq!(host(own), "own.example");
 }

@@ -4,7 +4,7 @@
 //! the other, and all others piece by piece in turn.
 
 use super::super::streams::StreamKey;
-use super::{Connection, OUTBOX};
+use super::{Connection, MAX_HEADS_WAITING, OUTBOX};
 
 impl<T: Copy + PartialEq> Connection<T> {
     /// Returns true if frames can be sent now.
@@ -17,6 +17,10 @@ impl<T: Copy + PartialEq> Connection<T> {
     pub fn take_output(&mut self) -> Vec<u8> {
         self.fill();
         self.control = 0;
+        // Requests may have waited for it to be sent.
+        if self.outbox.len() >= MAX_HEADS_WAITING {
+            self.woken.extend(self.waiting.iter());
+        }
         std::mem::take(&mut self.outbox)
     }
 

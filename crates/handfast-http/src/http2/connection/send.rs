@@ -5,7 +5,7 @@ use super::super::frame::{ErrorCode, FrameHead, flag, kind};
 use super::super::guard::{Deed, TINY};
 use super::super::head::{HeadText, encode_request, encode_response, encode_trailers};
 use super::super::streams::{End, StreamEnd, StreamKey, Trailers};
-use super::{Connection, MAX_FRAME, MAX_QUEUED, MIN_PIECE, OUTBOX, QUEUE_BUDGET, Role};
+use super::{Connection, MAX_FRAME, MAX_HEADS_WAITING, MAX_QUEUED, MIN_PIECE, OUTBOX, QUEUE_BUDGET, Role};
 use crate::http1::{Field, RequestHead, ResponseHead};
 
 /// Frames of a response that may come for a stream that a client has reset: a head, and its content in the smallest window.
@@ -34,7 +34,9 @@ impl<T: Copy + PartialEq> Connection<T> {
 
     /// Returns true if a client can begin a stream now.
     pub fn can_open(&self) -> bool {
-        !self.begins_no_more() && self.streams.len() < self.peer_streams as usize
+        !self.begins_no_more()
+            && self.streams.len() < self.peer_streams as usize
+            && self.outbox.len() < MAX_HEADS_WAITING
     }
 
     /// Returns true if a client can begin a stream now; if not, this owner is woken when that may have changed.

@@ -321,3 +321,20 @@ fn a_goodbye_wakes_those_that_wait() {
     assert!(pair.client.begins_no_more());
     assert!(pair.client.take_woken().any(|owner| owner == 7));
 }
+
+/// A server that does not read holds a bounded number of heads, whatever it permits.
+#[test]
+fn heads_that_are_not_sent_are_bounded() {
+    let mut pair = Pair::new();
+    let _ = pair.client.take_output();
+    let path = format!("/{}", "a".repeat(6_000));
+    while pair.client.can_open_for(7) {
+        pair.request(&path, true);
+    }
+    assert!(pair.client.streams.len() < FIRST_STREAMS as usize, "the bytes are the bound, not the streams");
+    assert!(pair.client.outbox.len() < MAX_HEADS_WAITING + 8_192, "{} bytes", pair.client.outbox.len());
+    assert_eq!(pair.client.take_woken().count(), 0);
+    let _ = pair.client.take_output();
+    assert_eq!(pair.client.take_woken().collect::<Vec<_>>(), [7], "it can begin now");
+    assert!(pair.client.can_open_for(7));
+}

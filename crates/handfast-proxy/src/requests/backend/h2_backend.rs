@@ -272,6 +272,8 @@ impl Http2Backend {
     pub(crate) fn begin_content(&mut self, framing: Framing) {
         let Some(stream) = &mut self.stream else { return };
         match framing {
+            // An interim head has none, and another head follows.
+            Framing::None if !self.has_head => {}
             Framing::None => stream.expect_no_content(),
             Framing::Length(length) => {
                 stream.link.with(|connection| connection.expect_content(stream.key, length));

@@ -5,7 +5,7 @@
 
 use handfast_compress::{Encoder, memory, piece};
 use handfast_http::content_coding::ContentCoding;
-use handfast_http::http1::{Field, ResponseHead};
+use handfast_http::http1::{Field, ResponseHead, WrittenHead};
 use handfast_observe::cause::Cause;
 use handfast_observe::reason::{CloseReason, Side, Step};
 
@@ -205,8 +205,8 @@ impl<C: Client> Client for Compressing<'_, C> {
         {
             judgement = Judgement::Varies;
         }
-        let (mut text, mut fields) = (Vec::new(), Vec::new());
-        let head = judgement.apply(head, (&mut text, &mut fields));
+        let mut room = WrittenHead::default();
+        let head = judgement.apply(head, &mut room);
         self.client.put_head(&head, request, after, output);
     }
 

@@ -8,7 +8,7 @@ use handfast_config::model::Compression;
 use handfast_http::content_coding::{
     AcceptedCodings, ContentCoding, has_weak_form_alone, varies_by_coding, weak_tag,
 };
-use handfast_http::http1::{Field, ResponseHead, Version, tokens};
+use handfast_http::http1::{ResponseHead, Version, WrittenHead, tokens};
 
 use crate::requests::decide::gate::Routes;
 use crate::requests::decide::rules::RequestFacts;
@@ -110,11 +110,11 @@ impl CompressionPlan {
 }
 
 impl Judgement {
-    /// Returns the head for the client; `room` is for its text and fields.
+    /// Returns the head for the client; `room` is for its text and fields, and empty.
     pub(crate) fn apply<'r, 'h: 'r>(
         self,
         head: &ResponseHead<'h>,
-        room: (&'r mut Vec<u8>, &'r mut Vec<Field>),
+        room: &'r mut WrittenHead,
     ) -> ResponseHead<'r> {
         let weak = match self {
             Self::Untouched => return *head,

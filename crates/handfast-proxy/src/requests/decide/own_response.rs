@@ -68,7 +68,7 @@ impl OwnResponse {
         Self { content: page.content.as_bytes().to_vec(), ..Self::new(status, content_type) }
     }
 
-    /// A page in the place of an error that the backend sent, with the fields that say what the client can do; `None`: the client gets that.
+    /// A page in the place of an error that the backend sent, with the fields that a client acts by; `None`: the client gets that.
     pub(crate) fn for_backend(head: &ResponseHead<'_>, request: &Request) -> Option<Self> {
         let page = request.page_for_backend(head.status)?;
         let values = |name: &'static str| head.values(name).map(move |value| (name.into(), value.to_vec()));

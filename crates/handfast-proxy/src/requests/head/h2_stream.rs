@@ -88,8 +88,20 @@ impl Stream {
         let count = piece.len();
         self.received += count as u64;
         let is_too_large = self.limit.is_some_and(|limit| self.received > limit);
-        let put = if count == 0 || is_too_large { Ok(()) } else { to.put(piece, &mut io.output()) };
+        let put = if count == 0 || is_too_large || self.is_without_content {
+            Ok(())
+        } else {
+            to.put(piece, &mut io.output())
+        };
         self.link.with(|connection| connection.give_back(self.key, content, count));
+        if count > 0 && self.is_without_content {
+            // The head was the whole message; content makes it malformed (RFC 9113 §8.1.1), and need not have an end.
+            self.reset(ErrorCode::PROTOCOL_ERROR);
+            self.has_ended = true;
+            to.put_end(&[], &[], &mut io.output())?;
+            to.flush(&mut io.output())?;
+            return Ok(true);
+        }
         put?;
         if is_too_large {
             return Err(Fault::new(Step::Relay, Side::Client, Cause::BodyTooLarge, 413));

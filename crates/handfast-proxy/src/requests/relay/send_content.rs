@@ -196,7 +196,7 @@ impl<P: Pieces> Sending<'_, P> {
             if self.is_over && client.is_done() {
                 return Ok(SendProgress::Done);
             }
-            // What is compressed takes longer than what is copied.
+            // Compressing takes longer than copying.
             let now = R::now();
             began = began.min(now);
             if rounds == MAX_ROUNDS || now.since(began) >= TURN {

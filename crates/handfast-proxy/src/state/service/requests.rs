@@ -146,7 +146,7 @@ impl ServiceBuilder<'_, '_, '_> {
 
     fn folder(&mut self, model: &model::Files) -> Option<Arc<Folder>> {
         let path = &model.folder;
-        // What a link leads to is looked for when it has changed: a new version of a site is often brought in by one.
+        // A changed link is followed again: a new version of a site is often switched to by one.
         if path.is_symlink() {
             let stamp = FileStamp::of(path);
             self.context.took(Vec::new(), vec![(path.clone(), stamp)], vec![folder_of(path).to_path_buf()]);

@@ -202,6 +202,13 @@ fn check_responses() {
             Seen::Status(200),
             &[],
         ),
+        (
+            "content of HEAD that has no end",
+            "HEAD",
+            [head(OPEN, &[ok]), data(0, b"1")].concat(),
+            Seen::Status(200),
+            &[MALFORMED],
+        ),
     ] {
         for client_h2 in [false, true] {
             let (seen, received) = play(client_h2, method, response.clone());

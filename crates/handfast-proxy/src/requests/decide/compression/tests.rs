@@ -1,7 +1,7 @@
 //! Conditions of responses and requests, each with its decision, and the heads that clients receive.
 
 use handfast_compress::{default_level, levels};
-use handfast_http::http1::{HeadLimits, HeadProgress, parse_response};
+use handfast_http::http1::{Field, HeadLimits, HeadProgress, parse_response};
 
 use super::*;
 use crate::requests::decide::request::Request;
@@ -22,8 +22,8 @@ fn judged(plan: &CompressionPlan, response: &[&str]) -> (Judgement, Vec<String>)
         parse_response(text.as_bytes(), &mut HeadProgress::default(), &mut fields, &HeadLimits::default());
     let parsed = parsed.expect("it is right").expect("it is whole");
     let judgement = plan.judge(&parsed, false);
-    let (mut text, mut changed) = (Vec::new(), Vec::new());
-    let changed = judgement.apply(&parsed, (&mut text, &mut changed));
+    let mut room = WrittenHead::default();
+    let changed = judgement.apply(&parsed, &mut room);
     let line = |field: &Field| {
         let [name, value] =
             [field.name(changed.text), field.value(changed.text)].map(String::from_utf8_lossy);
@@ -158,7 +158,7 @@ fn a_coded_response_has_the_fields_of_its_coding() {
             "ETag: W/\"a\"",
         ]
     );
-    // A weak tag stays, and so does a Vary that says it already.
+    // A weak tag stays, and so does a Vary that names it already.
     for vary in ["Vary: Origin, accept-encoding", "Vary: *"] {
         let (_, lines) = judged(plan, &[&HTML[..], &["ETag: W/\"a\"", vary]].concat());
         assert_eq!(lines[2..], ["ETag: W/\"a\"", vary, "Content-Encoding: zstd"]);
