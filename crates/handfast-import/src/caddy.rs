@@ -258,6 +258,8 @@ fn template(text: &str, port: Option<u16>) -> Result<String, UnknownVariable> {
                     "http.request.tls.version" => "{tls-version}".into(),
                     "http.request.tls.server_name" => "{server-name}".into(),
                     "http.request.tls.client.subject" => "{client-subject}".into(),
+                    "http.request.tls.client.certificate_der_base64" => "{client-certificate-der}".into(),
+                    "http.request.tls.client.fingerprint" => "{client-fingerprint}".into(),
                     "http.auth.user.id" => "{user}".into(),
                     "http.request.port" => {
                         port.ok_or_else(|| UnknownVariable("{http.request.port}".into()))?.to_string()

@@ -15,6 +15,7 @@ use rustls::compress::CompressionCache;
 use rustls::server::{NoServerSessionStorage, ServerConnectionData, UnbufferedServerConnection};
 use rustls::unbuffered::UnbufferedStatus;
 use rustls::{CommonState, HandshakeKind, ServerConfig};
+use rustls_pki_types::CertificateDer;
 
 use crate::buffer::Buffer;
 use crate::client_certificates::ClientCertificates;
@@ -317,8 +318,8 @@ impl Session for ServerSession {
         }
     }
 
-    fn peer_certificate(&self) -> Option<&[u8]> {
-        self.core.peer_certificate()
+    fn peer_certificates(&self) -> &[CertificateDer<'static>] {
+        self.core.connection.peer_certificates().unwrap_or_default()
     }
 
     fn served_names(&self) -> Option<&Arc<Names>> {

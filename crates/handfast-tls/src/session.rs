@@ -9,6 +9,7 @@ use std::sync::Arc;
 use handfast_pki::ShownCertificate;
 use handfast_pki::names::Names;
 use handfast_pki::presented::CertificateFault;
+use rustls_pki_types::CertificateDer;
 
 use crate::buffer::Buffer;
 
@@ -41,9 +42,9 @@ pub trait Session {
     /// Returns the parameters agreed on so far.
     fn agreed(&self) -> Agreed;
 
-    /// The peer's own certificate in DER, in a session that has been resumed too; `None` when it showed none.
-    fn peer_certificate(&self) -> Option<&[u8]> {
-        None
+    /// The certificates that the peer sent, its own first, in a session that has been resumed too; empty when it sent none.
+    fn peer_certificates(&self) -> &[CertificateDer<'static>] {
+        &[]
     }
 
     /// The names of the certificate that was served to the client, for HTTP 421 (RFC 9110 §15.5.20); `None` before one was
@@ -79,8 +80,8 @@ impl<T: Session + ?Sized> Session for Box<T> {
         (**self).agreed()
     }
 
-    fn peer_certificate(&self) -> Option<&[u8]> {
-        (**self).peer_certificate()
+    fn peer_certificates(&self) -> &[CertificateDer<'static>] {
+        (**self).peer_certificates()
     }
 
     fn served_names(&self) -> Option<&Arc<Names>> {

@@ -66,12 +66,6 @@ impl<C: Connection> Core<C> {
         &self.kept
     }
 
-    /// See [`crate::session::Session::peer_certificate`].
-    pub(crate) fn peer_certificate(&self) -> Option<&[u8]> {
-        let chain = self.connection.common().peer_certificates()?;
-        chain.first().map(|certificate| certificate.as_ref())
-    }
-
     pub(crate) fn is_established(&self) -> bool {
         self.established
     }

@@ -150,7 +150,8 @@ section! {
         example "\"/v2\"", elsewhere "strip-prefix strip-path-prefix replace-path rewrite uri-strip-prefix";
 
     /// Fields that backends receive with this value alone, whatever the client sent. Variables are in braces, and two braces are one:
-    /// `{client-address}`, `{client-subject}` and `{client-fingerprint}` (of a verified certificate), `{host}`, `{path}`, `{query}`, `{request-id}`,
+    /// `{client-address}`, `{client-subject}`, `{client-fingerprint}`, `{client-certificate}`, `{client-certificate-chain}`,
+    /// `{client-certificate-der}` and `{client-certificate-pem}` (of a verified certificate), `{host}`, `{path}`, `{query}`, `{request-id}`,
     /// `{scheme}`, `{server-name}`, `{target}`, `{tls-version}`, `{user}` (of `basic-auth`). A field whose value is empty is not sent.
     ROUTE_SET_REQUEST: List<FieldValue> = "set-request-headers", List::of(FieldValue),
         absent "the fields of the client are forwarded",

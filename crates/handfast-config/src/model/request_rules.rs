@@ -21,11 +21,7 @@ impl RequestRules {
 
     /// The variables in what it writes into requests.
     pub fn request_variables(&self) -> impl Iterator<Item = Variable> {
-        let written = self.request.iter().filter_map(|rule| rule.change.value());
-        written.flat_map(|template| &template.0).filter_map(|piece| match piece {
-            Piece::Variable(variable) => Some(*variable),
-            Piece::Text(_) => None,
-        })
+        self.request.iter().filter_map(|rule| rule.change.value()).flat_map(Template::variables)
     }
 
     /// Returns true if nothing is changed.
@@ -91,6 +87,14 @@ pub enum Variable {
     ClientSubject,
     /// The SHA-256 fingerprint of the client's certificate in lower-case hexadecimal digits, if it was verified.
     ClientFingerprint,
+    /// The client's certificate, if it was verified, as `Client-Cert` has it (RFC 9440 §2.2).
+    ClientCertificate,
+    /// The certificates that the client sent behind its own, as `Client-Cert-Chain` has them (RFC 9440 §2.3).
+    ClientCertificateChain,
+    /// The client's certificate, if it was verified, in base64.
+    ClientCertificateDer,
+    /// The client's certificate, if it was verified, in PEM with percent-encoding.
+    ClientCertificatePem,
     /// The request's identifier.
     RequestId,
     /// `https` or `http`.
@@ -109,12 +113,16 @@ pub enum Variable {
 
 impl Variable {
     /// The names in a configuration.
-    pub const NAMES: [(&str, Self); 12] = [
+    pub const NAMES: [(&str, Self); 16] = [
         ("client-address", Self::ClientAddress),
         ("tls-version", Self::TlsVersion),
         ("server-name", Self::ServerName),
         ("client-subject", Self::ClientSubject),
         ("client-fingerprint", Self::ClientFingerprint),
+        ("client-certificate", Self::ClientCertificate),
+        ("client-certificate-chain", Self::ClientCertificateChain),
+        ("client-certificate-der", Self::ClientCertificateDer),
+        ("client-certificate-pem", Self::ClientCertificatePem),
         ("request-id", Self::RequestId),
         ("scheme", Self::Scheme),
         ("host", Self::Host),
@@ -124,6 +132,19 @@ impl Variable {
         ("user", Self::User),
     ];
 
+    /// Returns true for a property of the client's certificate.
+    pub fn is_about_certificate(self) -> bool {
+        matches!(self, Self::ClientSubject | Self::ClientFingerprint)
+    }
+
+    /// Returns true for the client's certificate as a whole.
+    pub fn is_certificate(self) -> bool {
+        use Variable as V;
+        let chain = V::ClientCertificateChain;
+        self == chain
+            || matches!(self, V::ClientCertificate | V::ClientCertificateDer | V::ClientCertificatePem)
+    }
+
     /// Its name in a configuration.
     pub fn name(self) -> &'static str {
         Self::NAMES.iter().find(|(_, known)| *known == self).map_or("", |(name, _)| name)
@@ -131,12 +152,12 @@ impl Variable {
 }
 
 impl Template {
-    /// Returns true if it contains properties of the client's certificate.
-    pub fn has_certificate_variables(&self) -> bool {
-        let is_of_certificate = |piece: &Piece| {
-            matches!(piece, Piece::Variable(Variable::ClientSubject | Variable::ClientFingerprint))
-        };
-        self.0.iter().any(is_of_certificate)
+    /// Its variables.
+    pub fn variables(&self) -> impl Iterator<Item = Variable> {
+        self.0.iter().filter_map(|piece| match piece {
+            Piece::Variable(variable) => Some(*variable),
+            Piece::Text(_) => None,
+        })
     }
 
     /// A text without variables.

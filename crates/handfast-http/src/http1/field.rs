@@ -27,7 +27,8 @@ pub enum Kind {
     Host,
     /// `Expect: 100-continue`: forwarded, except from HTTP/1.0.
     Expect,
-    /// `Forwarded`, `X-Forwarded-…`, `X-Real-IP`: forwarded unless the caller writes its own.
+    /// `Forwarded`, `X-Forwarded-…`, `X-Real-IP`, `Client-Cert`, `Client-Cert-Chain`: they name the client, and are forwarded unless the caller
+    /// writes its own.
     Forwarding,
     /// `Content-Length`: written again by the proxy.
     ContentLength,
@@ -58,7 +59,9 @@ impl Kind {
         // By the first letter, because most names share it with none of these.
         let (known, kind): (&[u8], _) = match (first | 0x20, name.len()) {
             (b'c', 10) => (b"connection", Self::Connection),
+            (b'c', 11) => (b"client-cert", Self::Forwarding),
             (b'c', 14) => (b"content-length", Self::ContentLength),
+            (b'c', 17) => (b"client-cert-chain", Self::Forwarding),
             (b'e', 6) => (b"expect", Self::Expect),
             (b'f', 9) => (b"forwarded", Self::Forwarding),
             (b'h', 4) => (b"host", Self::Host),

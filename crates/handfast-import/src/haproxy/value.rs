@@ -123,6 +123,7 @@ fn sample(text: &str, facts: ServiceFacts) -> Option<Text> {
             text: "{client-subject}".into(),
             remark: Some("the parts of the name are separated by commas, not by slashes"),
         }),
+        ["ssl_c_der", "base64"] => same("{client-certificate-der}"),
         ["dst_port"] => facts.port.map(|port| Text { text: port.to_string(), remark: None }),
         ["ssl_fc"] => same(if facts.has_tls { "1" } else { "0" }),
         ["ssl_fc", iif] => {

@@ -53,6 +53,7 @@ fn variable(name: &str, facts: ServerFacts<'_>) -> Option<String> {
     Some(match name {
         "host" => "{host}".into(),
         "remote_addr" | "proxy_protocol_addr" | "realip_remote_addr" => "{client-address}".into(),
+        "ssl_client_escaped_cert" => "{client-certificate-pem}".into(),
         "scheme" => "{scheme}".into(),
         "request_uri" => "{target}".into(),
         "request_id" => "{request-id}".into(),

@@ -4,6 +4,7 @@
 
 use std::rc::Rc;
 
+use handfast_config::model::Variable;
 use handfast_leg::Leg;
 use handfast_leg::runtime::Runtime;
 use handfast_observe::reason::CloseReason;
@@ -89,10 +90,11 @@ fn of_all_requests<R: Runtime>(connection: &mut Connection<R>, requests: &Reques
         client_subject: certificate.map(|shown| shown.subject.clone()),
     };
     let client = record.client;
-    let shown = certificate.filter(|_| requests.http.forwards_certificates());
-    let session = connection.client.as_ref().and_then(Leg::session);
-    let certificate = session.filter(|_| is_verified && requests.http.has_certificate_conditions());
-    let certificate = certificate.and_then(Session::peer_certificate).map(Into::into);
+    let http = &requests.http;
+    let shown = certificate.filter(|_| http.writes(Variable::is_about_certificate));
+    let needs_chain = http.has_certificate_conditions() || http.writes(Variable::is_certificate);
+    let session = connection.client.as_ref().and_then(Leg::session).filter(|_| is_verified && needs_chain);
+    let chain = session.map_or(&[][..], |session| session.peer_certificates());
     HttpConnection {
         thread: Rc::clone(thread),
         service: Rc::clone(service),
@@ -100,7 +102,7 @@ fn of_all_requests<R: Runtime>(connection: &mut Connection<R>, requests: &Reques
         facts: Rc::new(facts),
         client_address: client_address(client),
         client_certificate: shown.map(|shown| Rc::new(shown.clone())),
-        certificate,
+        client_chain: chain.iter().map(|certificate| certificate.as_ref().into()).collect(),
         is_trusted: requests.http.trusted.as_ref().is_some_and(|trusted| trusted.has(client)),
         http: Rc::clone(&requests.http),
         names,

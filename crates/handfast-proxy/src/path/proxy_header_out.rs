@@ -83,8 +83,8 @@ fn made<R: Runtime>(
 fn add_facts<R: Runtime>(header: &mut Writer, connection: &Connection<R>, sent: SentCertificate) {
     let record = &connection.account.record;
     let proxied = record.proxied();
-    let certificate =
-        connection.client.as_ref().and_then(|leg| leg.session()).and_then(Session::peer_certificate);
+    let session = connection.client.as_ref().and_then(|leg| leg.session());
+    let certificate = session.and_then(|session| session.peer_certificates().first()).map(AsRef::as_ref);
     if let Some(name) = record.server_name.as_deref().or_else(|| proxied?.authority.as_deref()) {
         let _ = header.add(tlv::AUTHORITY, name.as_bytes());
     }
@@ -97,7 +97,8 @@ fn add_facts<R: Runtime>(header: &mut Writer, connection: &Connection<R>, sent: 
     }
     if let Some(certificate) = certificate.filter(|_| sent == SentCertificate::Hitch) {
         // One that is too large for any header is left out, as with `der`.
-        let _ = header.add(tlv::HITCH_CLIENT_CERT, certificate_pem(certificate).as_bytes());
+        let _ = header
+            .add(tlv::HITCH_CLIENT_CERT, certificate_pem("TRUSTED CERTIFICATE", certificate).as_bytes());
     }
 }
 

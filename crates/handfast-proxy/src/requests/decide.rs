@@ -3,6 +3,7 @@
 
 pub(crate) mod own_response;
 pub(crate) mod cache_plan;
+pub(crate) mod client_certificate;
 pub(crate) mod compression;
 pub(crate) mod connection;
 pub(crate) mod forward;

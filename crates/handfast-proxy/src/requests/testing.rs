@@ -97,7 +97,7 @@ impl Fixture {
             service,
             chosen: Chosen::SERVICE,
             client_certificate: None,
-            certificate: None,
+            client_chain: Rc::default(),
             client_address: client_address(facts.client),
             facts: Rc::new(facts),
             is_trusted: false,

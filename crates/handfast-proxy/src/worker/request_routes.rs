@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use handfast_config::model::{
     BackendVersion, Compression, FieldChange, FieldRule, ForwardAuth, Http, PoolLimits, RequestLimits,
-    RequestRules, RouteAccess, RouteAction, RouteLimits, Service, Share, Template,
+    RequestRules, RouteAccess, RouteAction, RouteLimits, Service, Share, Template, Variable,
 };
 use handfast_config::{PathRule, RequestTable, ResolvedRoute, ResolvedRoutes};
 
@@ -270,15 +270,15 @@ impl ThreadHttp {
         self.routes.iter().chain([&self.fallback])
     }
 
-    /// Returns true if a route forwards something of a client's certificate. Otherwise connections do not keep it.
-    pub(crate) fn forwards_certificates(&self) -> bool {
+    /// Returns true if a route writes such a variable into a field or a target. Otherwise connections do not keep what it is made of.
+    pub(crate) fn writes(&self, is_it: impl Fn(Variable) -> bool) -> bool {
         self.all_routes().any(|route| {
             let target = match &route.action {
                 RouteAction::Redirect(target, _) => Some(target),
                 _ => None,
             };
             let rules = route.rules.iter().flat_map(|rules| rules.templates());
-            rules.chain(target).any(Template::has_certificate_variables)
+            rules.chain(target).flat_map(Template::variables).any(&is_it)
         })
     }
 

@@ -421,7 +421,7 @@ proptest! {
 #[test]
 fn a_certificate_in_pem_has_lines_of_64_columns() {
     let lines = |bytes: usize| {
-        let pem = certificate_pem(&vec![0; bytes]);
+        let pem = certificate_pem("TRUSTED CERTIFICATE", &vec![0; bytes]);
         assert!(
             pem.starts_with("-----BEGIN TRUSTED CERTIFICATE-----\n")
                 && pem.ends_with("-----END TRUSTED CERTIFICATE-----\n")

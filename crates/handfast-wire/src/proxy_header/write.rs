@@ -22,10 +22,10 @@ pub fn address_bytes(address: Option<IpAddr>) -> Vec<u8> {
 }
 
 /// Returns a certificate in PEM as hitch sends it ([`tlv::HITCH_CLIENT_CERT`]): by OpenSSL's PEM_write_bio_X509_AUX, whose label is another one.
-pub fn certificate_pem(der: &[u8]) -> String {
+pub fn certificate_pem(label: &str, der: &[u8]) -> String {
     const COLUMNS: usize = 64;
     let text = base64(der);
-    let mut pem = String::from("-----BEGIN TRUSTED CERTIFICATE-----\n");
+    let mut pem = format!("-----BEGIN {label}-----\n");
     let mut rest = text.as_str();
     while !rest.is_empty() {
         let (line, more) = rest.split_at(COLUMNS.min(rest.len()));
@@ -33,7 +33,7 @@ pub fn certificate_pem(der: &[u8]) -> String {
         pem.push('\n');
         rest = more;
     }
-    pem.push_str("-----END TRUSTED CERTIFICATE-----\n");
+    pem.push_str(&format!("-----END {label}-----\n"));
     pem
 }
 

@@ -137,6 +137,65 @@ fn by_certificate() {
     assert_eq!(record.reason(), "route/operator/forbidden");
 }
 
+/// An application gets the certificate in the forms of RFC 9440, of nginx and of HAProxy, and never what a client sends under these names.
+#[test]
+fn an_application_gets_the_certificate() {
+    needs!("curl");
+    let (folder, backend) = (Folder::new(), Backend::start(mirror));
+    let ca = folder.write("clients.pem", &authority().pem).display().to_string();
+    let alice = authority().identity(&["alice.clients.example"], KeyKind::Ecdsa);
+    let file = folder.write("alice.pem", format!("{}{}", alice.combined(), authority().pem));
+    let file = file.display().to_string();
+    let routes = format!(
+        "[service.client-certificates]\nmode = \"request\"\nca = \"{ca}\"\n[service.http]\ntrust-forwarded-from = \"127.0.0.1\"\n\
+         [[service.route]]\npath = \"/app\"\nset-request-headers = [\"Client-Cert: {{client-certificate}}\", \
+         \"Client-Cert-Chain: {{client-certificate-chain}}\", \"X-SSL-Client-DER: {{client-certificate-der}}\", \
+         \"ssl-client-cert: {{client-certificate-pem}}\"]\n"
+    );
+    let proxy = Proxy::start(config(&folder, &backend, &routes));
+    let base64 = |pem: &str| {
+        let lines = pem.lines().filter(|line| !line.starts_with("-----"));
+        lines.map(str::trim).collect::<String>().to_lowercase()
+    };
+    let (own, issuer) = (base64(&alice.certificate_pem), base64(&authority().pem));
+    let claims = [
+        "-H",
+        "Client-Cert: :claimed:",
+        "-H",
+        "Client-Cert-Chain: :claimed:",
+        "-H",
+        "x-ssl-client-der: claimed",
+    ];
+    for version in ["--http1.1", "--http2"] {
+        let see = |path: &str, more: &[&str]| {
+            curl(&proxy, &folder, path, &[&claims[..], more, &[version]].concat())
+        };
+        let shown = see("/app", &["--cert", &file]);
+        for (name, value) in [
+            ("client-cert", &format!(":{own}:")),
+            ("client-cert-chain", &format!(":{issuer}:")),
+            ("x-ssl-client-der", &own),
+        ] {
+            assert_eq!(
+                shown.matches(&format!("\r\n{name}: {value}\r\n")).count(),
+                1,
+                "{version} {name}: {shown}"
+            );
+        }
+        let pem = shown.lines().find_map(|line| line.strip_prefix("ssl-client-cert: ")).expect("the PEM");
+        let decoded = ["%20", "%0a", "%2b", "%2f", "%3d"].into_iter().zip([" ", "", "+", "/", "="]);
+        let pem = decoded.fold(pem.to_owned(), |pem, (code, text)| pem.replace(code, text));
+        assert_eq!(pem, format!("-----begin certificate-----{own}-----end certificate-----"), "{version}");
+        for (path, certificate) in [("/app", &[][..]), ("/", &[][..]), ("/", &["--cert", &file])] {
+            let shown = see(path, certificate);
+            assert_eq!(status(&shown), "200");
+            for name in ["client-cert", "ssl-client-cert"] {
+                assert!(!shown.contains(&format!("\r\n{name}")), "{version} {path} {certificate:?}: {shown}");
+            }
+        }
+    }
+}
+
 fn passwords(folder: &Folder) -> String {
     let file = folder.file("users");
     let file = file.display();

@@ -122,7 +122,11 @@ fn distinguishes(variable: Variable) -> bool {
         Variable::TlsVersion
         | Variable::ServerName
         | Variable::ClientSubject
-        | Variable::ClientFingerprint => true,
+        | Variable::ClientFingerprint
+        | Variable::ClientCertificate
+        | Variable::ClientCertificateChain
+        | Variable::ClientCertificateDer
+        | Variable::ClientCertificatePem => true,
         Variable::Scheme | Variable::Host | Variable::Path | Variable::Target | Variable::Query => false,
         // The sender is in the key.
         Variable::User => false,

@@ -15,6 +15,7 @@ use handfast_pki::names::Names;
 use handfast_tls::buffer::Scratch;
 
 use crate::backends::pool::{self, Identity};
+use crate::requests::decide::client_certificate::ClientChain;
 use crate::requests::head::content::Io;
 use crate::worker::context::{HttpBuffers, WorkerContext, WorkerPhase};
 use crate::worker::open::OpenConnection;
@@ -38,8 +39,8 @@ pub(crate) struct HttpConnection {
     pub(crate) client_address: Option<Rc<str>>,
     /// The client's certificate, if it was verified and a route may send data of it.
     pub(crate) client_certificate: Option<Rc<ShownCertificate>>,
-    /// The same certificate in DER, if a route asks what it contains.
-    pub(crate) certificate: Option<Rc<[u8]>>,
+    /// The same certificate with those that came with it, if a route asks what it contains or forwards it.
+    pub(crate) client_chain: Rc<ClientChain>,
     /// True if the client is a proxy that names its own clients.
     pub(crate) is_trusted: bool,
     /// Of the certificate that the client has seen.

@@ -85,12 +85,16 @@ pub(crate) fn write_head(
 /// The names of fields that are continued, in the order of [`x_forwarded`].
 const CONTINUED: [&str; 3] = ["X-Forwarded-For", "X-Forwarded-Proto", "X-Forwarded-Host"];
 
-/// Fields of a trusted proxy that are not continued here stay as they are (`X-Forwarded-Port`, `X-Real-IP`).
+/// Fields of a trusted proxy that are not continued here stay as they are (`X-Forwarded-Port`, `X-Real-IP`). Those about certificates do not: the
+/// client whose certificate counts is the one that is connected (RFC 9440 §4).
 fn keep_others(out: &mut WrittenHead, head: &RequestHead<'_>, connection: &HttpConnection) {
     let forwarded = &connection.http.model.forwarded;
     let is_continued = |name: &[u8]| {
         let is_x = CONTINUED.iter().any(|known| name.eq_ignore_ascii_case(known.as_bytes()));
-        (is_x && forwarded.x_forwarded) || (name.eq_ignore_ascii_case(b"forwarded") && forwarded.standard)
+        let is_certificate = name.get(..11).is_some_and(|name| name.eq_ignore_ascii_case(b"client-cert"));
+        is_certificate
+            || (is_x && forwarded.x_forwarded)
+            || (name.eq_ignore_ascii_case(b"forwarded") && forwarded.standard)
     };
     let drops = |field: &Field| field.kind() != Kind::Forwarding || is_continued(field.name(head.text));
     write_fields(out, head.text, head.fields, drops);

@@ -122,7 +122,7 @@ fn check(gate: &Gate, facts: &RequestFacts<'_>, now: Moment) -> Result<(), Box<R
     check_rate(gate, facts, now)?;
     let rules = &gate.certificates;
     if !rules.is_empty() {
-        match facts.connection.certificate.as_deref() {
+        match facts.connection.client_chain.first() {
             Some(certificate) if rules.admits(certificate) => {}
             Some(_) => return Err(forbidden("allow-certificates does not have the client's certificate")),
             None => return Err(forbidden("the client has no certificate")),

@@ -9,6 +9,7 @@ use std::rc::Rc;
 use handfast_config::model::{FieldChange, FieldRule, Piece, RequestRules, Template, Variable};
 use handfast_http::http1::{Field, Kind, RequestHead, WrittenHead, push_field};
 
+use crate::requests::decide::client_certificate;
 use crate::requests::decide::connection::HttpConnection;
 use crate::requests::head::sender::Identified;
 
@@ -52,6 +53,12 @@ impl RequestFacts<'_> {
             Variable::User => self.sender.and_then(|sender| sender.user.as_deref()).map(str::as_bytes),
             Variable::Scheme => Some(connection.scheme().as_bytes()),
             Variable::Host => Some(self.head.host.name),
+            Variable::ClientCertificate
+            | Variable::ClientCertificateChain
+            | Variable::ClientCertificateDer
+            | Variable::ClientCertificatePem => {
+                return client_certificate::value(variable, &connection.client_chain);
+            }
             Variable::Path => return Cow::Owned(without_query(&self.target())),
             Variable::Query => return Cow::Borrowed(query(self.path)),
             Variable::Target => return Cow::Owned(self.target()),

@@ -108,7 +108,7 @@ impl Draw {
             fingerprint: certificate.into(),
         });
         connection.client_certificate =
-            shown.filter(|_| connection.http.forwards_certificates()).map(Rc::new);
+            shown.filter(|_| connection.http.writes(Variable::is_about_certificate)).map(Rc::new);
         let facts = format!("{version} {name:?} {certificate}");
         connection.proxy_facts = if sends_header { facts.into_bytes().into() } else { Rc::default() };
     }

@@ -158,7 +158,7 @@ fn a_certificate_separates_clients_only_where_a_route_forwards_it() {
         ("redirect = { to = \"https://www.example/{client-fingerprint}\", status = \"302\" }", true),
     ] {
         let fixture = Fixture::new(&format!("[[service.route]]\npath = \"/a\"\n{route}\n"));
-        assert_eq!(fixture.connection.http.forwards_certificates(), tells, "{route}");
+        assert_eq!(fixture.connection.http.writes(Variable::is_about_certificate), tells, "{route}");
     }
 }
 
