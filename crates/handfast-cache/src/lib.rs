@@ -129,6 +129,7 @@ pub use rules::stored::{NotStored, Stored, Times};
 pub use rules::validate::{CONDITIONS, invalidated, is_condition};
 pub use rules::vary::Selection;
 pub use store::cache::{Begin, Cache, Lookup};
+pub use store::coded::{Coded, CodedFiller};
 pub use store::counters::{Latency, Statistics};
 pub use store::filler::{Filler, Followed, Follower};
 pub use store::folder::{OpenError, check_folder};

@@ -7,6 +7,7 @@
 //! | look up, begin, update, release | `store/cache.rs` |
 //! | parts that a worker holds: a hit, a filler, a follower, a reader | `store/hit.rs`, `store/filler.rs`, `store/reader.rs` |
 //! | a response in transfer | `store/fill.rs` |
+//! | the content of an object in another coding | `store/coded.rs` |
 //! | from a fill to an object, step by step | `store/writer.rs` |
 //! | purge, list | `store/purge.rs` |
 //! | a folder that was used before | `store/rebuild.rs` |
@@ -34,6 +35,7 @@ pub(crate) mod rebuild;
 pub(crate) mod reader;
 pub(crate) mod hit;
 pub(crate) mod filler;
+pub(crate) mod coded;
 pub(crate) mod cache;
 pub(crate) mod purge;
 #[cfg(test)]

@@ -98,6 +98,11 @@ impl Key {
         Self { text: text.into() }
     }
 
+    /// The key of the content of an object in a coding; `number`: that of its files. No other key has two blanks.
+    pub(crate) fn coded(&self, coding: &str, number: u64) -> Self {
+        Self { text: [&*self.text, format!(" {coding} {number:016x}").as_bytes()].concat().into() }
+    }
+
     /// The key of a reference in a response, if it has the same origin (RFC 9111 §4.4); the identity stays.
     pub(crate) fn same_origin(&self, reference: &[u8]) -> Option<Self> {
         let url = self.url();

@@ -43,6 +43,11 @@ impl Hit {
         self.stored.answer_with(head, request, self.size, now_ms)
     }
 
+    /// Returns true if this is all of its content.
+    pub fn is_whole(&self, content: &Range<u64>) -> bool {
+        content.start == 0 && self.size == Some(content.end)
+    }
+
     /// Reads the content of its [`CachedResponse`].
     pub fn reader(&self, content: Range<u64>) -> Reader {
         Reader::new(Arc::clone(&self.shared), self.source.clone(), content)

@@ -161,6 +161,23 @@ impl Index {
         Role::Filler(fill)
     }
 
+    /// Begins a fill of a key that needs no request; `None`: another one runs.
+    pub(crate) fn begin_alone(&self, key: &Key, new: impl FnOnce() -> Fill) -> Option<Arc<Fill>> {
+        let mut shard = locked(self.shard(key));
+        let entry = shard.entries.entry(key.clone()).or_default();
+        if !entry.fills.is_empty() {
+            return None;
+        }
+        let fill = Arc::new(new());
+        entry.fills.push(Arc::clone(&fill));
+        Some(fill)
+    }
+
+    /// The newest object of a key, whatever it was selected for.
+    pub(crate) fn newest(&self, key: &Key) -> Option<Arc<Object>> {
+        locked(self.shard(key)).entries.get(key)?.objects.first().cloned()
+    }
+
     /// Takes a fill out; new requests do not join it any more.
     pub(crate) fn remove_fill(&self, fill: &Arc<Fill>) {
         let mut shard = locked(self.shard(&fill.key));

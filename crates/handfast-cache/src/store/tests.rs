@@ -3,6 +3,7 @@
 pub(crate) mod faults;
 mod bench;
 mod bounds;
+mod coded;
 mod crash;
 mod disk;
 mod objects;

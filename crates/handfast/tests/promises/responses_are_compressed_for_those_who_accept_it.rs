@@ -101,6 +101,12 @@ fn unchunked(mut rest: &[u8]) -> (Vec<u8>, String) {
     }
 }
 
+/// The content of a response, however its message ends.
+fn whole(head: &str, rest: &[u8]) -> Vec<u8> {
+    let is_chunked = !values(head, "transfer-encoding").is_empty();
+    if is_chunked { unchunked(rest).0 } else { rest.to_vec() }
+}
+
 fn gunzip(coded: &[u8]) -> Vec<u8> {
     let mut content = Vec::new();
     flate2::read::GzDecoder::new(coded).read_to_end(&mut content).expect("a whole gzip file");
@@ -409,7 +415,7 @@ fn also_from_the_cache() {
         for (index, set) in sets.iter().enumerate() {
             for accept in *set {
                 let (head, rest) = get(path, &[&format!("Accept-Encoding: {accept}")]);
-                let content = if index == 0 { gunzip(&unchunked(&rest).0) } else { rest };
+                let content = if index == 0 { gunzip(&whole(&head, &rest)) } else { rest };
                 assert!(content == page.as_bytes(), "{path} {accept}: {head}");
                 assert_eq!(values(&head, "vary"), ["accept-encoding"], "{path} {accept}: {head}");
             }
@@ -423,4 +429,56 @@ fn also_from_the_cache() {
     let (head, rest) = get("/", &["Accept-Encoding: gzip", "Range: bytes=5-9"]);
     assert!(head.starts_with("HTTP/1.1 206 ") && values(&head, "content-encoding").is_empty(), "{head}");
     assert_eq!(rest, page.as_bytes()[5..10]);
+}
+
+/// The first client for which a stored response is compressed pays for it; the others receive the same bytes from the cache.
+#[test]
+fn once_for_all_clients_of_a_cache() {
+    let page = page(300_000);
+    let sent = page.clone();
+    let backend = answering(move |peer, _| {
+        let fields = "Content-Type: text/html\r\nCache-Control: max-age=600\r\nETag: \"v1\"";
+        let length = sent.len();
+        peer.send(
+            format!("HTTP/1.1 200 OK\r\n{fields}\r\nContent-Length: {length}\r\n\r\n{sent}").as_bytes(),
+        );
+    });
+    let folder = Folder::new();
+    let proxy =
+        cached::start(&format!("{}[service.http]\ncompression = true\n", cached::config(&folder, &backend)));
+    let address = proxy.address();
+    let counted = || proxy.metrics().sum("handfast_responses_compressed_total", &[]);
+    assert_eq!(exchange(address, "GET /", &["Accept-Encoding: identity"]).1, page.as_bytes(), "it is stored");
+    for (number, coding) in CODINGS.into_iter().enumerate() {
+        let accept = format!("Accept-Encoding: {coding}");
+        let get = || exchange(address, "GET /", &[&accept]);
+        // Until the disk has it, each is compressed.
+        let (head, kept) = wait_until("the compressed content to be stored", || {
+            let (head, content) = get();
+            assert_eq!(values(&head, "content-encoding"), [coding], "{head}");
+            (!values(&head, "content-length").is_empty()).then_some((head, content))
+        });
+        assert_eq!(values(&head, "content-length"), [kept.len().to_string()], "{head}");
+        assert_eq!(values(&head, "etag"), ["w/\"v1\""], "{head}");
+        assert_eq!(values(&head, "vary"), ["accept-encoding"], "{head}");
+        assert_eq!(values(&head, "cache-status").len(), 1, "{head}");
+        let before = counted();
+        assert!(before >= (number + 1) as f64, "{before}");
+        for _ in 0..5 {
+            assert!(get().1 == kept, "{coding}");
+        }
+        assert_eq!(counted(), before, "{coding} is not compressed again");
+        if coding == "gzip" {
+            assert!(gunzip(&kept) == page.as_bytes());
+        }
+        for conditional in ["If-None-Match: \"v1\"", "If-None-Match: W/\"v1\""] {
+            let (head, rest) = exchange(address, "GET /", &[&accept, conditional]);
+            assert!(head.starts_with("HTTP/1.1 304 ") && rest.is_empty(), "{head}");
+        }
+        let (head, rest) = exchange(address, "HEAD /", &[&accept]);
+        assert!(rest.is_empty() && values(&head, "content-encoding") == [coding], "{head}");
+    }
+    assert_eq!(exchange(address, "GET /", &["Accept-Encoding: identity"]).1, page.as_bytes());
+    let (head, part) = exchange(address, "GET /", &["Accept-Encoding: gzip", "Range: bytes=5-9"]);
+    assert!(part == page.as_bytes()[5..10] && values(&head, "content-encoding").is_empty(), "{head}");
 }

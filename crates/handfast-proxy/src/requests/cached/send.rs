@@ -1,7 +1,9 @@
 //! A response from the cache, for a client.
 
-use handfast_cache::{CacheStatus, CachedResponse, Hit, ReadError, Reader};
-use handfast_http::http1::RequestHead;
+use std::ops::Range;
+
+use handfast_cache::{CacheStatus, CachedResponse, Coded, Hit, ReadError, Reader};
+use handfast_http::http1::{RequestHead, ResponseHead, WrittenHead, write_fields, write_status_line};
 use handfast_leg::runtime::Runtime;
 use handfast_observe::cause::Cause;
 use handfast_observe::reason::{CloseReason, Side, Step};
@@ -10,11 +12,17 @@ use handfast_observe::request_record::RequestPart;
 use std::task::{Poll, Waker};
 
 use crate::requests::client::Client;
+use crate::requests::decide::compression::Judgement;
 use crate::requests::decide::connection::HttpConnection;
 use crate::requests::decide::request::Request;
 use crate::requests::relay::Outcome;
 use crate::requests::relay::send_answer::Ended;
-use crate::requests::relay::send_content::{Pieces, StoredResponse, send_content, until_ready};
+use crate::requests::relay::send_content::{
+    Pieces, StoredResponse, send_content, until_ready, with_response,
+};
+
+/// Most bytes of a line with the length of content.
+const CONTENT_LENGTH_BYTES: usize = 48;
 
 /// Response to a client for a hit, and the time of the decision, in milliseconds since 1970.
 pub(super) struct Prepared {
@@ -40,7 +48,11 @@ pub(super) async fn send<R: Runtime>(
 ) -> Option<Ended<R::Socket>> {
     request.enter(RequestPart::Relay, R::now());
     let Prepared { answer: CachedResponse { head, status: code, content }, now_ms: now } = prepared;
-    let mut reader = hit.reader(content.clone());
+    let is_empty = content.is_empty();
+    let (head, mut reader) = match coded(request, hit, (&head, &content), now) {
+        Some((head, reader)) => (head, reader),
+        None => (head, hit.reader(content)),
+    };
     match until_ready::<R, _>(connection, client, request, |waker| reader.poll_ready(waker)).await {
         Ok(Some(Ok(()))) => {}
         Ok(Some(Err(_)) | None) => return None,
@@ -50,8 +62,43 @@ pub(super) async fn send<R: Runtime>(
     let mut text = head;
     text.truncate(text.len().saturating_sub(2));
     text.extend_from_slice(format!("Cache-Status: {}\r\n\r\n", status.value()).as_bytes());
-    let response = StoredResponse { status: code, head: text, is_empty: content.is_empty(), content: reader };
+    let response = StoredResponse { status: code, head: text, is_empty, content: reader };
     Some(send_content::<R>(connection, client, request, response).await)
+}
+
+/// Returns head and content as they were compressed for another client; if they were not, what this one receives is kept.
+fn coded(
+    request: &Request,
+    hit: &Hit,
+    (head, content): (&[u8], &Range<u64>),
+    now: u64,
+) -> Option<(Vec<u8>, Reader)> {
+    // Of a part, or of nothing, nothing is compressed.
+    let plan = request.compression.as_deref().filter(|_| hit.is_whole(content) && !content.is_empty())?;
+    with_response(head, |head| {
+        let judgement = plan.judge(head, false);
+        let Judgement::Coded(coding, level) = judgement else { return None };
+        match hit.coded(&format!("{}-{level}", coding.name()), now) {
+            Coded::Stored(reader, size) => {
+                let mut room = WrittenHead::default();
+                Some((written(&judgement.apply(head, &mut room), size), reader))
+            }
+            Coded::Missing(filler) => {
+                plan.keep_in(filler);
+                None
+            }
+            Coded::NotKept => None,
+        }
+    })?
+}
+
+/// A head whose content has this size.
+fn written(head: &ResponseHead<'_>, size: u64) -> Vec<u8> {
+    let mut text = Vec::with_capacity(head.text.len() + CONTENT_LENGTH_BYTES);
+    write_status_line(&mut text, head);
+    write_fields(&mut text, head.text, head.fields, |_| false);
+    text.extend_from_slice(format!("Content-Length: {size}\r\n\r\n").as_bytes());
+    text
 }
 
 impl Pieces for Reader {

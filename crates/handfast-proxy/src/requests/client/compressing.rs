@@ -3,6 +3,7 @@
 //! In: head and content of a response. Out: the same for the client, or coded, in pieces that are flushed as often as the content is. An
 //! exchange that breaks off drops the encoder, so a part of a response never has an end mark.
 
+use handfast_cache::CodedFiller;
 use handfast_compress::{Encoder, memory, piece};
 use handfast_http::content_coding::ContentCoding;
 use handfast_http::http1::{Field, ResponseHead, WrittenHead};
@@ -44,6 +45,8 @@ struct Coder {
     /// Bytes of content since the last flush, and in all.
     unflushed: usize,
     taken: u64,
+    /// Place in a cache for the same bytes.
+    kept: Option<CodedFiller>,
 }
 
 impl<'c, C: Client> Compressing<'c, C> {
@@ -59,12 +62,12 @@ impl<'c, C: Client> Compressing<'c, C> {
     }
 
     /// Begins to compress what follows; `false`: there is no memory for that.
-    fn begin(&mut self, coding: ContentCoding, level: u8) -> bool {
+    fn begin(&mut self, coding: ContentCoding, level: u8, kept: Option<CodedFiller>) -> bool {
         let permit = self.connection.thread.compression_memory(memory(coding));
         let encoder = permit.and_then(|permit| Some((Encoder::new(coding, level).ok()?, permit)));
         let has_memory = encoder.is_some();
         if has_memory {
-            let coder = Coder { coding, encoder, coded: Vec::new(), unflushed: 0, taken: 0 };
+            let coder = Coder { coding, encoder, coded: Vec::new(), unflushed: 0, taken: 0, kept };
             self.state = State::Coding(Box::new(coder));
         } else {
             self.connection.service.metrics.compression_skipped();
@@ -109,6 +112,9 @@ impl Coder {
     fn give(&mut self, client: &mut impl Sink, output: &mut Output<'_>) -> Result<(), Fault> {
         if self.coded.is_empty() {
             return Ok(());
+        }
+        if self.kept.as_mut().is_some_and(|kept| !kept.put(&self.coded)) {
+            self.kept = None;
         }
         let given = client.put(&self.coded, output);
         self.coded.clear();
@@ -157,6 +163,9 @@ impl<C: Client> Sink for Compressing<'_, C> {
         };
         coder.finish()?;
         coder.give(self.client, output)?;
+        if let Some(kept) = coder.kept.take() {
+            kept.end();
+        }
         let kept = trailers.iter().filter(|field| !is_checksum(field.name(text)));
         self.client.put_end(text, &kept.copied().collect::<Vec<_>>(), output)
     }
@@ -201,7 +210,7 @@ impl<C: Client> Client for Compressing<'_, C> {
         self.state = State::Off;
         if let Judgement::Coded(coding, level) = judgement
             && !request.is_head
-            && !self.begin(coding, level)
+            && !self.begin(coding, level, plan.take_filler())
         {
             judgement = Judgement::Varies;
         }

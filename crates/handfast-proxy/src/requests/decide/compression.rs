@@ -2,8 +2,11 @@
 //!
 //! In: the settings of the route, the request, and the head of the response. Out: pure decisions. `client/compressing.rs` carries them out.
 
+use std::cell::Cell;
+use std::fmt;
 use std::rc::Rc;
 
+use handfast_cache::CodedFiller;
 use handfast_config::model::Compression;
 use handfast_http::content_coding::{
     AcceptedCodings, ContentCoding, has_weak_form_alone, varies_by_coding, weak_tag,
@@ -19,13 +22,14 @@ const CHECKSUMS: [&str; 5] = ["content-digest", "repr-digest", "digest", "conten
 const GRPC: &[u8] = b"application/grpc";
 
 /// Part of a request in the compression of its response.
-#[derive(Debug)]
 pub(crate) struct CompressionPlan {
     settings: Rc<Compression>,
     /// The coding for this client and its level; `None`: it receives what the backend sends.
     pub(crate) coding: Option<(ContentCoding, u8)>,
     /// `If-None-Match`.
     known_tags: Vec<u8>,
+    /// Place in a cache for the coded content of this response.
+    keeps: Cell<Option<CodedFiller>>,
 }
 
 /// Decision about a response.
@@ -39,6 +43,12 @@ pub(crate) enum Judgement {
     Coded(ContentCoding, u8),
     /// The client has it, compressed.
     Unchanged,
+}
+
+impl fmt::Debug for CompressionPlan {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("CompressionPlan").field("coding", &self.coding).finish_non_exhaustive()
+    }
 }
 
 impl CompressionPlan {
@@ -64,7 +74,18 @@ impl CompressionPlan {
             settings: Rc::clone(settings),
             coding: coding.flatten().and_then(level),
             known_tags: known_tags.join(&b","[..]),
+            keeps: Cell::new(None),
         }))
+    }
+
+    /// Keeps the coded content of this response, if it is coded.
+    pub(crate) fn keep_in(&self, filler: CodedFiller) {
+        self.keeps.set(Some(filler));
+    }
+
+    /// Returns the place where coded content is kept.
+    pub(crate) fn take_filler(&self) -> Option<CodedFiller> {
+        self.keeps.take()
     }
 
     /// Decides about a final response. `is_empty`: no content follows, and none is left out as that of HEAD is.

@@ -70,7 +70,7 @@ pub(crate) async fn send_content<R: Runtime>(
 /// Reads the head of a response that this proxy wrote; `None`: it is none.
 ///
 /// **Cost**: one pass over it, and room for its fields.
-fn with_response<T>(text: &[u8], read: impl FnOnce(&ResponseHead<'_>) -> T) -> Option<T> {
+pub(crate) fn with_response<T>(text: &[u8], read: impl FnOnce(&ResponseHead<'_>) -> T) -> Option<T> {
     let mut fields = Vec::with_capacity(INITIAL_FIELDS);
     let head = parse_response(text, &mut HeadProgress::default(), &mut fields, &HeadLimits::UNLIMITED);
     Some(read(&head.ok()??))
