@@ -48,7 +48,7 @@ pub(crate) use http::{
 pub(crate) use path::{Certificates, FileOrFolder, FilePath, FolderPath, LogTarget};
 pub(crate) use program::{Again, ClientEntry, CommandLine};
 pub(crate) use request_rules::{
-    FieldName, FieldValue, MediaType, Redirect, RedirectTarget, RedirectTo, Respond,
+    FieldName, FieldValue, MediaType, Redirect, RedirectStatus, RedirectTarget, RedirectTo, Respond,
 };
 pub(crate) use site::{Site, SiteOrBackend};
 pub(crate) use tls::{

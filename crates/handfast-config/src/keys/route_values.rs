@@ -1,6 +1,6 @@
 //! The keys inside of the values of a route: redirects and responses.
 
-use crate::kind::{Choice, Count, MediaType, RedirectTarget, Text};
+use crate::kind::{Count, MediaType, RedirectStatus, RedirectTarget, Text};
 use crate::schema::section;
 
 section! {
@@ -13,10 +13,10 @@ section! {
         example "\"https://www.example.org{target}\"", elsewhere "location url target return";
 
     /// The status. 301 and 308 may be kept by browsers for ever, and 307 and 308 keep the method.
-    REDIRECT_STATUS: Choice<u16> = "status", Choice(&[("301", 301), ("302", 302), ("303", 303), ("307", 307), ("308", 308)]),
-        default "\"308\"",
+    REDIRECT_STATUS: RedirectStatus = "status", RedirectStatus,
+        default "308",
         why "the target is meant to stay, and a form that was sent is sent again",
-        example "\"302\"", elsewhere "code";
+        example "302", elsewhere "code";
 }
 
 section! {

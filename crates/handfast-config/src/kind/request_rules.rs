@@ -126,6 +126,27 @@ impl ValueKind for Redirect {
     }
 }
 
+/// The status of a redirect.
+pub(crate) struct RedirectStatus;
+
+impl ValueKind for RedirectStatus {
+    type Value = u16;
+    const FORM: &'static str = "status, such as `301`";
+    const ALLOWED: &'static str = "301, 302, 303, 307 or 308";
+
+    /// A text is accepted too: it was the form before.
+    fn parse(&self, item: &Item<'_>, _: &Reading<'_>) -> Result<u16, Fault> {
+        let written = match item.value {
+            DeValue::Integer(number) => number.as_str(),
+            DeValue::String(text) => text,
+            _ => return Err(self.wrong_type(item)),
+        };
+        let status = written.parse().ok().filter(|status| matches!(status, 301 | 302 | 303 | 307 | 308));
+        let fault = || Fault::new(format!("`{}` is no status of a redirect", shortened(written)));
+        status.ok_or_else(|| fault().allowed(self.allowed()))
+    }
+}
+
 /// The target of a redirect, in which variables may be.
 pub(crate) struct RedirectTarget;
 

@@ -108,7 +108,7 @@ impl Draw {
             false => self
                 .of(&[
                     "respond = { status = 410 }\n",
-                    "redirect = { to = \"https://d.test{target}\", status = \"307\" }\n",
+                    "redirect = { to = \"https://d.test{target}\", status = 307 }\n",
                 ])
                 .to_owned(),
         };

@@ -63,6 +63,7 @@ mod responses_are_kept_whatever_fails;
 mod responses_are_kept_whatever_step_fails;
 mod root_trusts_nothing_of_the_service_user;
 mod routes_are_for_those_they_name;
+mod a_web_site_is_as_its_page_says;
 mod routes_change_what_they_say;
 mod routes_have_the_settings_of_their_service;
 mod routes_limit_how_many_requests;

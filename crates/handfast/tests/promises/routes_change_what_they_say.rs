@@ -18,7 +18,7 @@ set-response-headers = "x-by: {host}"
 
 [[service.route]]
 path = "/old"
-redirect = { to = "https://new.example{target}", status = "301" }
+redirect = { to = "https://new.example{target}", status = 301 }
 security-headers = true
 
 [[service.route]]

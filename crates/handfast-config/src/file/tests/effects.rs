@@ -556,7 +556,7 @@ const ROWS: &[Row] = &[
     row("{ to = …, status = … }", "to", "xxxxx xxxxx xxxxx xxxxx ++++x xxx")
         .line("redirect = { to = \"/x\" }"),
     row("{ to = …, status = … }", "status", "xxxxx xxxxx xxxxx xxxxx ++++x xxx")
-        .line("redirect = { to = \"/x\", status = \"301\" }"),
+        .line("redirect = { to = \"/x\", status = 301 }"),
     row("{ status = …, content = … }", "status", "xxxxx xxxxx xxxxx xxxxx ++++x xxx")
         .line("respond = { status = 404 }"),
     row("{ status = …, content = … }", "content", "xxxxx xxxxx xxxxx xxxxx ++++x xxx")

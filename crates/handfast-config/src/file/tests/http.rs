@@ -156,6 +156,12 @@ fn a_route_has_plain_backends_where_it_is_configured_and_redirects_from_plain_se
         .replace(&format!("{}\n", "certificate = \"site.pem\""), "");
     let http = good(&plain).services[0].http.clone().expect("it is in HTTP mode");
     let RouteAction::Redirect(target, 308) = &http.routes[0].action else { panic!("{http:?}") };
+    for status in ["301", "\"301\""] {
+        let config =
+            good(&shop(&format!("[[service.route]]\nredirect = {{ to = \"/x\", status = {status} }}")));
+        let http = config.services[0].http.as_ref().expect("HTTP mode");
+        assert!(matches!(http.routes[0].action, RouteAction::Redirect(_, 301)), "{status}: {http:?}");
+    }
     assert_eq!(target.to_string(), "https://{host}{target}");
 }
 
@@ -381,6 +387,10 @@ const WRONG: &[(&str, &str)] = &[
         "[[service.route]]\nredirect = \"https\"",
         "error 8 clients speak TLS here, so they would be redirected to where they are, forever | write the route for a service with \
          `client-tls = false`; for plain HTTP on this port there is `plain-http = \"redirect\"` in [[service]]",
+    ),
+    (
+        "[[service.route]]\nredirect = { to = \"/x\", status = 300 }",
+        "error 8 `300` is no status of a redirect | -",
     ),
     (
         "[[service.route]]\nredirect = { to = \"/{path}\" }",

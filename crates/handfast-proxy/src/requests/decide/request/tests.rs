@@ -252,7 +252,7 @@ fn a_guard_sees_every_way_in_which_a_backend_may_read_a_path() {
         "refuse-clients = \"192.0.2.0/24\"",
         "forward-auth = { to = \"127.0.0.1:9\", path = \"/auth\" }",
         "respond = 404",
-        "redirect = { to = \"/login\", status = \"302\" }",
+        "redirect = { to = \"/login\", status = 302 }",
     ] {
         for target in ["/admin", "/admin/x", "/admin?x"] {
             let (action, ..) = decision(guard, target);

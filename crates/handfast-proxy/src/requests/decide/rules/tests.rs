@@ -103,7 +103,7 @@ fn a_request_whose_route_sets_no_host_is_refused() {
 
 #[test]
 fn a_route_answers_or_redirects() {
-    let fixture = with_route("redirect = { to = \"{scheme}://b.example{target}\", status = \"302\" }");
+    let fixture = with_route("redirect = { to = \"{scheme}://b.example{target}\", status = 302 }");
     let request = fixture.request(&head(&[GET, "Host: a"]));
     assert_eq!(request.action, Action::Redirect(302, b"http://b.example/api/users?x=1".to_vec()));
     let fixture = with_route("respond = { status = 503, content = \"Back at noon.\" }");
