@@ -204,11 +204,9 @@ impl<T: Copy + PartialEq> Connection<T> {
         self.peer_last = Some(last);
         if self.settings.role == Role::Client {
             for slot in self.streams.iter_mut().filter(|slot| slot.id > last && slot.end.is_none()) {
-                slot.end = Some(if code == ErrorCode::NO_ERROR {
-                    StreamEnd::Refused
-                } else {
-                    StreamEnd::Reset(code)
-                });
+                // Not processed, whatever the code. But a server that fails at the first request of a connection fails at the next one, too.
+                let is_first = slot.id == 1 && code != ErrorCode::NO_ERROR;
+                slot.end = Some(if is_first { StreamEnd::Reset(code) } else { StreamEnd::Refused });
             }
         }
         self.wake_all();

@@ -376,18 +376,29 @@ fn content_beyond_a_window_ends_what_the_window_is_for() {
 #[test]
 fn goaway_names_the_streams_that_go_on() {
     use stream::{AWAITED, RECEIVING, SENDING};
-    for (code, expected) in [(Code::NO_ERROR, StreamEnd::Refused), (Code(7), StreamEnd::Reset(Code(7)))] {
+    for code in [Code::NO_ERROR, Code(7)] {
         let (mut pair, keys) = client();
         give(&mut pair, &written(|out| write_goaway(out, RECEIVING, code, "bye")));
         // A second one must not name a later stream, and has no effect then.
         give(&mut pair, &written(|out| write_goaway(out, stream::WITNESS, code, "")));
         let end = |id: u32| pair.client.end(keys[(id / 2) as usize]);
         assert_eq!([AWAITED, SENDING, RECEIVING].map(end), [None; 3], "{code}");
-        assert_eq!(end(stream::WITNESS), Some(expected), "{code}");
+        assert_eq!(end(stream::WITNESS), Some(StreamEnd::Refused), "{code}");
         assert!(pair.client.begins_no_more() && pair.client.error().is_none());
         give(&mut pair, &headers(AWAITED, ENDS, OK));
         assert!(pair.client.take_response_head(keys[0]).is_some(), "{code}");
         assert_eq!(scope(&mut pair), Nothing, "{code}");
+    }
+}
+
+/// A server that fails at the first request of a connection is not asked again.
+#[test]
+fn goaway_before_the_first_stream_says_whether_another_connection_helps() {
+    for (code, expected) in [(Code::NO_ERROR, StreamEnd::Refused), (Code(7), StreamEnd::Reset(Code(7)))] {
+        let (mut pair, keys) = client();
+        give(&mut pair, &written(|out| write_goaway(out, 0, code, "")));
+        assert_eq!(pair.client.end(keys[0]), Some(expected), "{code}");
+        assert_eq!(pair.client.end(keys[1]), Some(StreamEnd::Refused), "{code}");
     }
 }
 
