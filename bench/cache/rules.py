@@ -21,7 +21,9 @@ PACKAGE = "http-cache-tests"
 SUITE = programs.MODULES / PACKAGE
 SECONDS = 300
 # A cache, or one with more keys than the five lines.
-ASKED = {"handfast": {}, "handfast-permissive": {"cache": ['heuristic = "10%"', "store-set-cookie = true"]}, "nginx": {}, "varnish": {}, "apache": {}}
+ASKED = {"handfast": {}, "handfast-permissive": {"cache": ['heuristic = "10%"', "store-set-cookie = true"]},
+         # Every response that has content is compressed for the suite's client, which decodes it.
+         "handfast-compressed": {"cache": ["[service.http]", 'compression = { min-size = "1B", types = "*/*" }']}, "nginx": {}, "varnish": {}, "apache": {}}
 TITLES = {
     "9111": {"1.2.2": "Numbers of seconds", "2": "Overview", "3": "Which responses may be stored", "3.1": "Storing fields",
              "3.4": "Combining parts", "3.5": "Requests with `Authorization`", "4": "Answering from what is stored", "4.1": "`Vary`", "4.2": "Freshness", "4.2.1": "Lifetime", "4.2.2": "Heuristic freshness", "4.2.3": "Age",
@@ -36,7 +38,7 @@ TITLES = {
     "9211": {"2.1": "`hit`", "2.2": "`fwd`", "2.4": "`ttl`", "2.5": "`stored`"},
 }
 KINDS = ("required", "optimal", "check")
-NAMES = {"handfast": "Handfast", "handfast-permissive": "Handfast, permissive", "nginx": "nginx", "varnish": "Varnish", "apache": "Apache"}
+NAMES = {"handfast": "Handfast", "handfast-permissive": "Handfast, permissive", "handfast-compressed": "Handfast, compressing", "nginx": "nginx", "varnish": "Varnish", "apache": "Apache"}
 
 
 def start_origin(folder, suite):
