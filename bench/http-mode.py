@@ -98,8 +98,9 @@ def conclude(bench, results, began):
 
 
 def version(label):
-    kind = label.split("-")[0]
-    program = tools.handfast() if kind == "handfast" else tools.find(kind)
+    kind, _, mode = label.partition("-")
+    find = tools.newest if mode == "newest" else tools.find
+    program = tools.handfast() if kind == "handfast" else find(kind)
     return book.first_line([program, "--version" if kind == "handfast" else "-v"])
 
 
@@ -107,7 +108,7 @@ def main():
     parser = argparse.ArgumentParser(prog="bench/http-mode.py", description=__doc__.split("\n")[0])
     parser.add_argument("--works", default=",".join(ALL), help=f"default: {','.join(ALL)}")
     parser.add_argument("--base", default="handfast", help="the contestant that each other one is compared with")
-    parser.add_argument("--peers", default="haproxy,nginx,handfast-tcp", help="with commas; -tcp is the TCP mode of a front")
+    parser.add_argument("--peers", default="haproxy,nginx,handfast-tcp", help="with commas; -tcp is the TCP mode of a front, -newest the program of Debian's newest suite (scripts/newest-peers)")
     parser.add_argument("--pairs", type=int, default=7)
     parser.add_argument("--seconds", type=float, default=2.0, help="length of a window")
     parser.add_argument("--quick", action="store_true", help="2 pairs of 1 s and few connections: shows that it works, gives no figures")

@@ -38,10 +38,17 @@ http {{
     client_body_temp_path {folder}/body; proxy_temp_path {folder}/proxy; scgi_temp_path {folder}/scgi;
     uwsgi_temp_path {folder}/uwsgi; fastcgi_temp_path {folder}/fastcgi;
     default_type text/plain;
+    upstream itself {{ server 127.0.0.1:{port}; keepalive 64; keepalive_requests 100000000; }}
     server {{
         listen 127.0.0.1:{port} backlog=4096;
         listen 127.0.0.1:{h2c} http2 backlog=4096;
         location /1k {{ return 200 "{content}"; }}
+        location /1m {{ alias {folder}/large; }}
+        # Content is read before the response because that is a response of its own, to a second request.
+        location /take {{
+            client_max_body_size 2m; client_body_buffer_size 2m; proxy_pass http://itself/1k; proxy_http_version 1.1;
+            proxy_pass_request_body off; proxy_set_header Content-Length ""; proxy_set_header Connection "";
+        }}
         location /status {{ stub_status; }}
     }}
 }}
@@ -55,6 +62,7 @@ class Backend:
     def __init__(self, folder, user):
         self.port, self.h2c = machine.free_port(), machine.free_port()
         folder.mkdir()
+        (folder / "large").write_bytes(CONTENT.encode() * 1024)
         config = folder / "nginx.conf"
         config.write_text(BACKEND.format(folder=folder, port=self.port, h2c=self.h2c, content=CONTENT, user=user))
         self.process = Process(["nginx", "-c", config, "-p", folder], {machine.LOAD_CORE}, folder / "output.log", folder)
@@ -73,7 +81,7 @@ def clients(port):
     return {words[2] for words in lines if words[1] == f"0100007F:{port:04X}" and words[3] == "01"}
 
 
-def commands(port, seconds, headers):
+def commands(port, seconds, headers, folder):
     """Generator → command. Both run longer than warm-up and window."""
     duration = int(WARM_UP + seconds + 2)
     fields = [word for name, value in headers.items() for word in ("-H", f"{name}: {value}")]
@@ -84,6 +92,8 @@ def commands(port, seconds, headers):
         "wrk-close": ["wrk", "-t1", "-c50", f"-d{duration}s", *fields, "-H", "Connection: close", url],
         "h2load-50x4": [*h2load, "-c50", "-m4", url],
         "h2load-1x100": [*h2load, "-c1", "-m100", url],
+        "h2load-bulk": [*h2load, "-c4", "-m4", f"https://127.0.0.1:{port}/1m"],
+        "h2load-upload": [*h2load, "-c4", "-m4", "-d", str(folder / "backend/large"), f"https://127.0.0.1:{port}/take"],
         # Without content: nginx as a backend responds before it has read it, and nginx as a proxy then fails at times.
         "h2load-grpc": [*h2load, "-c50", "-m4", "-H", "content-type: application/grpc", "-H", "te: trailers", url],
     }
@@ -107,7 +117,7 @@ def check(generator, out):
 
 def measure(front, backend, generator, seconds, folder):
     """One run: a row of figures."""
-    words = commands(front.routes[0].tls, seconds, BROWSER)[generator]
+    words = commands(front.routes[0].tls, seconds, BROWSER, folder)[generator]
     load = Process(words, {machine.LOAD_CORE}, folder / "generator.log", stdout=subprocess.PIPE)
     try:
         # The time that the window is away from the start; nothing is waited for.
@@ -127,10 +137,13 @@ def measure(front, backend, generator, seconds, folder):
     check(generator, out)
     # One connection and one request are those of the second question.
     opened, requests, cpu_ns, elapsed = after[0] - before[0] - 1, after[1] - before[1] - 1, after[2] - before[2], after[3] - before[3]
+    if generator == "h2load-upload":
+        # The backend counts its own request for each.
+        requests //= 2
     if requests < 100:
         raise Failed(f"{requests} requests within {seconds:g} s: {out[-200:]}")
-    # With a connection for each request, the number of requests at once varies, and the pool with it.
-    if opened > (requests / 100 if generator == "wrk-close" else 0):
+    # With a connection for each request, the number of requests at once varies, and the pool with it; so it does with content of some length.
+    if opened > (requests / 20 if generator in ("wrk-close", "h2load-upload") else 0):
         raise Failed(f"{opened} connections to the backend were opened within the window")
     if new_clients and generator != "wrk-close":
         raise Failed(f"the generator opened {len(new_clients)} connections within the window")

@@ -23,13 +23,16 @@ WINDOWS = {
     # A TCP mode connects to the backend as often as the client does, so it is no comparison.
     "W4": ("wrk-close", {}, False, False),
     "W6-grpc": ("h2load-grpc", {}, True, False),
+    # CPU time for each response, and each request, with 1 MiB of content over HTTP/2.
+    "bulk-1MiB": ("h2load-bulk", {}, False, False),
+    "upload-1MiB": ("h2load-upload", {}, False, False),
 }
 
 
 def start(name, folder, certificate, ports, options=None):
     """A running contestant on the proxy's core. `ports` are (backend, backend with HTTP/2 or None)."""
     kind, _, mode = name.partition("-")
-    chosen = {"log": False, "cores": {machine.PROXY_CORE}, "mode": mode or "http", **(options or {})}
+    chosen = {"log": False, "cores": {machine.PROXY_CORE}, "mode": "tcp" if mode == "tcp" else "http", "newest": mode == "newest", **(options or {})}
     front = fronts.make(kind, folder / f"{name}-{time.monotonic_ns()}", certificate, chosen)
     front.label = name
     backend, h2c = ports

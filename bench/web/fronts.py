@@ -36,13 +36,17 @@ class Front:
     prior_knowledge = False
 
     def __init__(self, folder, certificate, options=None):
-        """`options`: {"log": bool, "threads": int, "cores": set, "mode": "http" | "tcp", "upstream": idle connections}."""
+        """`options`: {"log": bool, "threads": int, "cores": set, "mode": "http" | "tcp", "upstream": idle connections, "newest": bool}."""
         self.folder, self.certificate = Path(folder) / self.name, certificate
         self.folder.mkdir(parents=True, exist_ok=True)
         self.options = {"log": True, "threads": 1, "cores": None, "mode": "http", "certificate": certificate,
                         **(options or {})}
         self.log, self.output = self.folder / "access.log", self.folder / "output.log"
         self.routes, self.process = [], None
+
+    def program(self):
+        """The installed one, or that of Debian's newest suite."""
+        return tools.newest(self.name) if self.options.get("newest") else tools.find(self.name)
 
     def start(self, routes):
         """Starts it with a plain and a TLS listener for each route; returns when every port accepts."""
@@ -130,7 +134,7 @@ defaults
     def command(self, config):
         # Its log goes to standard output.
         self.log = self.output
-        return [tools.find("haproxy"), "-db", "-f", config]
+        return [self.program(), "-db", "-f", config]
 
 
 class Nginx(Front):
@@ -174,7 +178,7 @@ http {{
         return text + "}\n"
 
     def command(self, config):
-        return [tools.find("nginx"), "-c", config, "-p", self.folder]
+        return [self.program(), "-c", config, "-p", self.folder]
 
 
 class Handfast(Front):

@@ -37,6 +37,14 @@ def find(name):
     return shutil.which(name, path=os.environ.get("PATH", "") + SYSTEM)
 
 
+def newest(name):
+    """The program of Debian's newest suite, which scripts/newest-peers unpacks."""
+    program = TOOLS / "newest/bin" / name
+    if not program.exists():
+        raise Failed(f"start {name}: {program} does not exist; hint: run `scripts/newest-peers`")
+    return str(program)
+
+
 def handfast(chosen=None):
     """The program: this one, or $HANDFAST, or the release program."""
     program = Path(chosen or os.environ.get("HANDFAST") or ROOT / "target/release/handfast").resolve()
