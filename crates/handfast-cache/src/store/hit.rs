@@ -9,7 +9,7 @@ use handfast_http::http1::RequestHead;
 
 use crate::rules::cached_response::CachedResponse;
 use crate::rules::reuse::Verdict;
-use crate::rules::stored::Stored;
+use crate::rules::stored::{Stored, parsed};
 
 use super::reader::{Reader, Source};
 use super::shared::Shared;
@@ -56,6 +56,15 @@ impl Hit {
     /// The fields that make the request to the origin conditional; empty if it cannot be validated.
     pub fn conditions(&self) -> Vec<(&'static str, Vec<u8>)> {
         self.stored.conditions()
+    }
+
+    /// The values of `Link` of a complete page, for early hints (RFC 8297); nothing if it has none.
+    pub fn links(&self) -> Vec<Vec<u8>> {
+        if self.stored.status != 200 {
+            return Vec::new();
+        }
+        let links = parsed(&self.stored.head, |head| head.values("link").map(<[u8]>::to_vec).collect());
+        links.unwrap_or_default()
     }
 
     /// Seconds for which it is fresh; negative if it is stale.

@@ -32,6 +32,7 @@ pub(super) fn cache(service: &Table<'_>) -> Option<Option<Cache>> {
             if_unreachable: if_error.unwrap_or(UNREACHABLE),
             stores_set_cookie: section.or_default(&keys::CACHE_SET_COOKIE),
             clients_decide: section.or_default(&keys::CACHE_CLIENTS_DECIDE),
+            early_hints: section.or_default(&keys::CACHE_EARLY_HINTS),
         })
     })
 }

@@ -66,4 +66,11 @@ section! {
         default "true",
         why "RFC 9111 wants it so, and a reload then shows the newest page",
         example "false", elsewhere "cacheignorecachecontrol ignore-client-no-cache reload-into-ims";
+
+    /// Sends the `Link` fields of a stored response as early hints (103, RFC 8297) to clients of HTTP/2 while the backend is asked whether it is
+    /// still current.
+    CACHE_EARLY_HINTS: Switch = "early-hints", Switch,
+        default "false",
+        why "the next response may have other links, and the client has then loaded what it does not need",
+        example "true", elsewhere "early-hints proxy-early-hints h2earlyhints";
 }

@@ -33,6 +33,8 @@ pub struct Cache {
     pub stores_set_cookie: bool,
     /// True if `Cache-Control` of requests is obeyed.
     pub clients_decide: bool,
+    /// True if links of a stored response are sent while the backend is asked about it.
+    pub early_hints: bool,
 }
 
 /// Patterns of paths, ready to be searched.

@@ -15,11 +15,11 @@ use handfast_cache::{
 use handfast_http::http1::OwnedRequest;
 use handfast_leg::runtime::Runtime;
 use handfast_observe::reason::CloseReason;
-use handfast_observe::request_record::RequestPart;
+use handfast_observe::request_record::{HttpVersion, RequestPart};
 
 use crate::cache::OpenCache;
-use crate::requests::client::Client;
 use crate::requests::client::discarding::DiscardingClient;
+use crate::requests::client::{After, Client};
 use crate::requests::decide::cache_plan::Plan;
 use crate::requests::decide::connection::HttpConnection;
 use crate::requests::decide::own_response::OwnResponse;
@@ -28,7 +28,7 @@ use crate::requests::decide::rules::ResponseFields;
 use crate::requests::relay::forward_request::forward;
 use crate::requests::relay::own_request;
 use crate::requests::relay::send_answer::{Ended, answer_with};
-use crate::requests::relay::send_content::until_ready;
+use crate::requests::relay::send_content::{until_ready, with_response};
 use crate::requests::relay::{Exchange, Outcome, Rest};
 use crate::worker::services::Chosen;
 use fetch::{Fetch, FetchOutcome, Order};
@@ -252,6 +252,7 @@ impl Cached<'_> {
     {
         let status = CacheStatus { forwarded: Some(why), ..CacheStatus::default() };
         report_cache_status(request, &status);
+        self.send_early_hints(client, request, stale.as_ref());
         self.prepare_fetch(request, stale.as_ref());
         let mut fetch = Fetch::new::<R>(&mut *client, self.order(stale), Some(filler), false);
         let ended = forward::<R>(self.connection, &mut fetch, request, self.chosen).await;
@@ -281,6 +282,27 @@ impl Cached<'_> {
                 request.head.clone_from(&self.original);
                 self.pass::<R>(client, request, why, Some("disk")).await
             }
+        }
+    }
+
+    /// Sends the links of what is stored, to a client that can take them now. Browsers read them in HTTP/2, and some programs take them for the response
+    /// in HTTP/1.
+    fn send_early_hints(&self, client: &mut impl Client, request: &Request, stale: Option<&Hit>) {
+        let is_meant = self.plan.cache.model.early_hints && request.record.protocol == HttpVersion::Http2;
+        let links = stale.filter(|_| is_meant).map(Hit::links).unwrap_or_default();
+        if links.is_empty() {
+            return;
+        }
+        let mut text = b"HTTP/1.1 103 Early Hints\r\n".to_vec();
+        links.iter().for_each(|link| text.extend([b"Link: ", &link[..], b"\r\n"].concat()));
+        text.extend_from_slice(b"\r\n");
+        let mut lent = self.connection.lend();
+        let mut io = lent.io();
+        // A client that is gone is noticed with the response.
+        if client.accepts(&mut io).is_ok_and(|accepts| accepts) {
+            let after = After { keeps_open: true, is_over: false };
+            with_response(&text, |head| client.put_head(head, request, after, &mut io.output()));
+            let _ = client.flush(&mut io.output());
         }
     }
 

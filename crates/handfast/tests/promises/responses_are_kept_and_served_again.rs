@@ -2,15 +2,18 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
+use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use rustix::process::Signal;
 
 use super::support::backend::Peer;
-use super::support::client::dial;
+use super::support::client::{dial, with_deadline};
 use super::support::deadline::wait_until_seeing;
 use super::support::folder::Folder;
+use super::support::http2::{self, END_HEADERS, END_STREAM, HEADERS, frame, preface};
+use super::support::skip::needs;
 use super::support::tools;
 use super::support::*;
 
@@ -366,6 +369,62 @@ fn and_interim_responses_are_for_those_who_wait() {
     assert!(first.ends_with("page"), "{first}");
     let again = http::exchange(proxy.address(), request);
     assert!(again.starts_with("HTTP/1.1 200 ") && again.contains("Handfast; hit"), "{again}");
+}
+
+/// The flags of the next HEADERS frame.
+fn headers(stream: &mut TcpStream) -> u8 {
+    loop {
+        let mut head = [0; 9];
+        stream.read_exact(&mut head).expect("a frame");
+        let length = usize::from(head[1]) << 8 | usize::from(head[2]);
+        stream.read_exact(&mut vec![0; length]).expect("its payload");
+        if head[3] == HEADERS {
+            return head[4];
+        }
+    }
+}
+
+/// With `early-hints`, a client of HTTP/2 has the links of what is stored while the backend is asked about it.
+#[test]
+fn and_their_links_come_before_the_backend_answers() {
+    needs!("curl");
+    let (answers, permission) = sync_channel(10);
+    let permission = Mutex::new(permission);
+    let (backend, seen) = origin(move |peer, _, before| {
+        if before > 0 {
+            permission.lock().expect("no one panics").recv_timeout(DEADLINE).expect("the test goes on");
+        }
+        let links = "Link: </a.css>; rel=preload; as=style\r\nLink: </b.js>; rel=modulepreload\r\n";
+        peer.send(&ok(&format!("Cache-Control: max-age=0\r\nETag: \"v\"\r\n{links}"), "page"));
+    });
+    let folder = Folder::new();
+    let proxy = start(&config(&folder, &backend, "early-hints = true\n"));
+    let first = "GET /a HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+    assert!(http::exchange(proxy.address(), first).starts_with("HTTP/1.1 200 "));
+    let mut client = dial(proxy.address()).expect("it listens");
+    with_deadline(&client).expect("a socket");
+    client.write_all(&preface(&[])).expect("it reads");
+    client.write_all(&frame(HEADERS, END_HEADERS | END_STREAM, 1, &http2::get("/a"))).expect("it reads");
+    assert_eq!(headers(&mut client) & END_STREAM, 0, "the hints");
+    wait_until("the backend to be asked", || (count(&seen) == 2).then_some(()));
+    answers.send(()).expect("the backend waits");
+    assert_eq!(headers(&mut client) & END_STREAM, 0, "the response, with content");
+
+    let url = format!("http://{}/a", proxy.address());
+    let by_curl = |version: &str| {
+        answers.send(()).expect("the backend is asked");
+        tools::run(
+            "curl",
+            &["-sS", "-i", "--noproxy", "*", "--max-time", "20", "-H", "Host: localhost", version, &url],
+            b"",
+        )
+        .output
+    };
+    let text = by_curl("--http2-prior-knowledge");
+    let hints = "HTTP/2 103 \r\nlink: </a.css>; rel=preload; as=style\r\nlink: </b.js>; rel=modulepreload\r\n\r\nHTTP/2 200 ";
+    assert!(text.starts_with(hints) && text.ends_with("page"), "{text}");
+    let text = by_curl("--http1.1");
+    assert!(text.starts_with("HTTP/1.1 200 ") && text.ends_with("page"), "{text}");
 }
 
 #[test]

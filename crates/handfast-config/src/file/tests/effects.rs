@@ -510,6 +510,7 @@ const ROWS: &[Row] = &[
     row("[service.cache]", "stale-if-error", "!!!!! !!!!! !!!!! !!!!! +++++ !!!").with(KEPT),
     row("[service.cache]", "store-set-cookie", "!!!!! !!!!! !!!!! !!!!! +++++ !!!").with(KEPT),
     row("[service.cache]", "client-directives", "!!!!! !!!!! !!!!! !!!!! +++++ !!!").with(KEPT),
+    row("[service.cache]", "early-hints", "!!!!! !!!!! !!!!! !!!!! +++++ !!!").with(KEPT),
     row("[service.route.backend-tls]", "mode", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
     row("[service.route.backend-tls]", "starttls", "!!!!! !!!!! !!!!! !!!!! xxxxx !!!"),
     row("[service.route.backend-tls]", "starttls-name", "!!!!! !!!!! !!!!! !!!!! xxxxx !!!")
