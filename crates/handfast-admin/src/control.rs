@@ -7,9 +7,11 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::authorization::RequiredToken;
+use handfast_config::model::Maintenance;
 use handfast_observe::metrics::{FailureSnapshot, RequestFailureSnapshot, Snapshot};
 use handfast_observe::open::OpenSnapshot;
 use handfast_observe::operator_state::OperatorState;
+use handfast_text::suggest::{did_you_mean, one_of};
 use handfast_text::units::counted;
 
 /// The outcome of a reload, when it is known: what is served now, as text for a person, or why the request failed.
@@ -97,6 +99,81 @@ impl fmt::Display for BackendRefusal {
 }
 
 impl std::error::Error for BackendRefusal {}
+
+/// The outcome of a request about the maintenance of a service: its state now, as text for a person, or why it is not as requested.
+pub type MaintenanceOutcome = Pin<Box<dyn Future<Output = Result<String, MaintenanceRefusal>>>>;
+
+/// Reason why a request about the maintenance of a service failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MaintenanceRefusal {
+    /// The program is ending, or has too many requests that wait.
+    Busy,
+    /// Another process is about to take over, and would not receive the change.
+    Upgrading,
+    /// There is no service of this name.
+    NoService {
+        /// The name.
+        service: String,
+        /// The services in HTTP mode.
+        known: Vec<String>,
+    },
+    /// The service relays bytes.
+    NoHttp {
+        /// Its name.
+        service: String,
+    },
+    /// No command put the service in maintenance, or none does any more; its key does.
+    ByKey {
+        /// Its name.
+        service: String,
+        /// The configuration that has the key.
+        configuration: String,
+    },
+    /// The change is in effect, and a restart undoes it.
+    NotStored {
+        /// Description of the state now.
+        state: String,
+        /// The file that could not be written, and why.
+        problem: String,
+    },
+}
+
+impl fmt::Display for MaintenanceRefusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Busy => f.write_str("the program is ending, or busy with earlier requests"),
+            Self::Upgrading => f.write_str("another process is taking over at this moment; try again"),
+            Self::NoService { service, known } => {
+                write!(f, "there is no service {service}, expected ")?;
+                match known.is_empty() {
+                    true => f.write_str("one with `mode = \"http\"`, and there is none")?,
+                    false => f.write_str(&one_of(known.iter().map(String::as_str)))?,
+                }
+                match did_you_mean(service, known.iter().map(String::as_str)) {
+                    Some(hint) => write!(f, "\n  hint: {hint}"),
+                    None => Ok(()),
+                }
+            }
+            Self::NoHttp { service } => write!(
+                f,
+                "service {service} relays bytes, expected one with `mode = \"http\"`: only requests can be answered with 503\n  hint: \
+                 take its backends out of use: POST /backends/{service}/BACKEND?state=drain"
+            ),
+            Self::ByKey { service, configuration } => write!(
+                f,
+                "service {service} is in maintenance by its key, not by command: `maintenance` in [service.http] of {configuration}\n  \
+                 hint: remove the key, and reload"
+            ),
+            Self::NotStored { state, problem } => write!(
+                f,
+                "{state}\nA restart undoes this: {problem}\n  hint: free the disk, or give the folder to the user that serves, and repeat \
+                 the command"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for MaintenanceRefusal {}
 
 /// The outcome of a request about a certificate that is ordered, or about a cache: what is done, as text for a person, or why it is not.
 pub type OrderOutcome = Pin<Box<dyn Future<Output = Result<String, OrderRefusal>>>>;
@@ -193,6 +270,11 @@ pub trait Control {
     ///
     /// **Cancel:** the future may be dropped when the client goes away; the request is carried out nevertheless.
     fn set_backend(&self, service: String, backend: String, requested: OperatorState) -> BackendOutcome;
+
+    /// Puts a service in maintenance by command; `None`: ends that.
+    ///
+    /// **Cancel:** the future may be dropped when the client goes away; the request is carried out nevertheless.
+    fn set_maintenance(&self, service: String, requested: Option<Maintenance>) -> MaintenanceOutcome;
 
     /// Orders the certificate of a name now, within the limits, or has it revoked and orders a new one.
     ///

@@ -10,10 +10,12 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use handfast_net::fault::Cause as SocketCause;
 
 use super::control::{
-    BackendOutcome, BackendRefusal, CacheAct, Control, NotReady, OpenOutcome, OrderOutcome, OrderRefusal,
-    Overview, ReloadOutcome, ReloadRefusal, ServiceOverview, StillServing,
+    BackendOutcome, BackendRefusal, CacheAct, Control, MaintenanceOutcome, MaintenanceRefusal, NotReady,
+    OpenOutcome, OrderOutcome, OrderRefusal, Overview, ReloadOutcome, ReloadRefusal, ServiceOverview,
+    StillServing,
 };
 use crate::authorization::RequiredToken;
+use handfast_config::model::Maintenance;
 use handfast_observe::cause::Cause;
 use handfast_observe::metrics::{
     CertificateSnapshot, FailureSnapshot, Limit, Registry, RequestFailureSnapshot, RevocationListSnapshot,
@@ -80,6 +82,18 @@ impl Control for Fake {
             }
             ("web", _) => Err(BackendRefusal::NoBackend { known: vec!["[::1]:80".into()] }),
             _ => Err(BackendRefusal::NoService { known: vec!["web".into()] }),
+        };
+        Box::pin(async move { outcome })
+    }
+
+    fn set_maintenance(&self, service: String, requested: Option<Maintenance>) -> MaintenanceOutcome {
+        let outcome = match (&*service, requested) {
+            ("web", Some(requested)) => Ok(requested.in_words()),
+            ("web", None) => {
+                let configuration = "handfast.toml".to_owned();
+                Err(MaintenanceRefusal::ByKey { service, configuration })
+            }
+            _ => Err(MaintenanceRefusal::NoService { service, known: vec!["web".into()] }),
         };
         Box::pin(async move { outcome })
     }

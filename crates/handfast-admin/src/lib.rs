@@ -21,8 +21,9 @@ mod status;
 pub use authorization::RequiredToken;
 pub use client::{AdminRequest, Neighbour, neighbour, request_address, send_request};
 pub use control::{
-    BackendOutcome, BackendRefusal, CacheAct, Control, NotReady, OpenOutcome, OrderOutcome, OrderRefusal,
-    Overview, ReloadOutcome, ReloadRefusal, ServiceOverview, StillServing,
+    BackendOutcome, BackendRefusal, CacheAct, Control, MaintenanceOutcome, MaintenanceRefusal, NotReady,
+    OpenOutcome, OrderOutcome, OrderRefusal, Overview, ReloadOutcome, ReloadRefusal, ServiceOverview,
+    StillServing,
 };
 pub use rates::{
     Attempts, Rates, Recent, RecentHandshakes, RecentRequests, RecentService, RecentTimes, ServiceRates,

@@ -17,18 +17,21 @@ use tokio::time::timeout;
 
 use super::authorization::{Authenticator, RequiredToken};
 use super::client::server_field;
-use super::control::{BackendRefusal, CacheAct, Control};
+use super::control::{BackendRefusal, CacheAct, Control, MaintenanceRefusal};
 use super::page;
 use super::rates::History;
 use super::status::Status;
 use handfast_observe::metrics::Format;
 use handfast_observe::operator_state::OperatorState;
 
+mod maintenance;
+
 /// Time for which a client waits for a reload's outcome; the reload continues without it.
 const RELOAD_DEADLINE: Duration = Duration::from_secs(30);
 
 const BACKENDS: &str = "/backends/";
 const CERTIFICATES: &str = "/acme/";
+const MAINTENANCE: &str = "/maintenance/";
 /// Objects of caches that are listed at once.
 const MAX_LISTED_OBJECTS: usize = 100_000;
 
@@ -47,6 +50,9 @@ POST /reopen       open the access log again, after a rotation: 202
 POST /drain        stop accepting and let connections end: 202
 POST /backends/SERVICE/BACKEND?state=drain
                    no new connections for this backend; down: nor checks; up: back in use. 200, or 404 with the names
+POST /maintenance/SERVICE?state=on&allow=10.0.0.0/8&retry-after=10m
+                   answer its requests with 503, except those of these addresses (with commas); off: end that. 200, 404 with the
+                   services, or 409 with the reason
 POST /acme/NAME?do=renew
                    order a new certificate for this name now; revoke: revoke its certificate, and order a new one.
                    200, or 409 with the reason
@@ -140,6 +146,9 @@ pub(super) async fn respond(head: Parts, transport: Transport, context: &ServerC
         path if path.starts_with(CERTIFICATES) && posts => {
             certificate(&path[CERTIFICATES.len()..], head.uri.query(), control).await
         }
+        path if path.starts_with(MAINTENANCE) && posts => {
+            maintenance(&path[MAINTENANCE.len()..], head.uri.query(), control).await
+        }
         path if path.starts_with(BACKENDS) && posts => {
             backend(&path[BACKENDS.len()..], head.uri.query(), control).await
         }
@@ -148,7 +157,9 @@ pub(super) async fn respond(head: Parts, transport: Transport, context: &ServerC
         }
         "/cache" => wrong_method(&head, "GET, HEAD, POST"),
         "/reload" | "/reopen" | "/drain" | "/hand-over" => wrong_method(&head, "POST"),
-        path if path.starts_with(BACKENDS) || path.starts_with(CERTIFICATES) => wrong_method(&head, "POST"),
+        path if [BACKENDS, CERTIFICATES, MAINTENANCE].iter().any(|below| path.starts_with(below)) => {
+            wrong_method(&head, "POST")
+        }
         path => text(StatusCode::NOT_FOUND, format!("nothing at {path}; there is:\n{HELP}")),
     }
 }
@@ -187,6 +198,25 @@ async fn backend(path: &str, query: Option<&str>, control: &dyn Control) -> Http
         Ok(outcome) => text(StatusCode::OK, outcome),
         Err(refusal @ BackendRefusal::Busy) => text(StatusCode::CONFLICT, refusal.to_string()),
         Err(refusal) => text(StatusCode::NOT_FOUND, refusal.to_string()),
+    }
+}
+
+/// Puts a service in maintenance, or ends it.
+async fn maintenance(path: &str, query: Option<&str>, control: &dyn Control) -> HttpResponse {
+    let bad = |what: String| text(StatusCode::BAD_REQUEST, what);
+    let Some(service) = decoded(path).filter(|name| !name.is_empty()) else {
+        return bad(format!("{MAINTENANCE}{path} is not {MAINTENANCE}SERVICE"));
+    };
+    let requested = match maintenance::requested(query) {
+        Ok(requested) => requested,
+        Err(problem) => return bad(problem.to_string()),
+    };
+    match control.set_maintenance(service, requested).await {
+        Ok(outcome) => text(StatusCode::OK, outcome),
+        Err(refusal @ MaintenanceRefusal::NoService { .. }) => {
+            text(StatusCode::NOT_FOUND, refusal.to_string())
+        }
+        Err(refusal) => text(StatusCode::CONFLICT, refusal.to_string()),
     }
 }
 

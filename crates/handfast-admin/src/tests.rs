@@ -108,6 +108,7 @@ fn what_changes_something_needs_the_token_and_nothing_else_does() {
         "/hand-over",
         "/backends/web/10.0.0.7:8080?state=drain",
         "/acme/a.example?do=renew",
+        "/maintenance/web?state=on",
         "/cache?purge=https://a.example/",
     ];
     for path in changes {

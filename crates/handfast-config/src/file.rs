@@ -241,6 +241,7 @@ fn process(section: &Table<'_>) -> Process {
         sandbox: section.or_default(&keys::SANDBOX),
         sandbox_folders: section.list(&keys::SANDBOX_FOLDERS),
         compression_memory: section.optional(&keys::COMPRESSION_MEMORY),
+        state_folder: section.optional(&keys::STATE_FOLDER),
     };
     check::process(section, &process);
     let placed =

@@ -163,6 +163,14 @@ section! {
         absent "32 MiB for each worker thread",
         why "enough for 50 responses at once on each thread; a slow client holds up to 1 MiB until its response ends",
         example "\"512MiB\"", elsewhere "gzip-buffers maxzlibmem tune-zlib-memlevel maxcompcpuusage";
+
+    /// Folder for what operators set by command and a restart must keep: the services in maintenance (`handfast maintenance`). It is made if it
+    /// does not exist. The user that serves writes in it, and no other proxy may use it.
+    STATE_FOLDER: FolderPath = "state-folder", FolderPath,
+        absent "reloads and `handfast upgrade` keep what was set, a restart ends it",
+        why "only the operator knows a folder in which the user that serves may write",
+        example "\"/var/lib/handfast\"", elsewhere "state state-dir state-directory server-state-file server-state-base",
+        needs_restart "the sandbox opens the folder at the start";
 }
 
 section! {
@@ -209,7 +217,7 @@ section! {
         example "[\"metrics.example.org\"]", elsewhere "host allowed-hosts server-names names host-check";
 
     /// File with a token, one line of at least 16 printable characters, which every request that changes something must send: reload, drain,
-    /// backends, certificates, caches, whose lists have whole URLs. `handfast reload` and the like read it too. Status and metrics need none.
+    /// backends, maintenance, certificates, caches, whose lists have whole URLs. `handfast reload` and the like read it too. Status and metrics need none.
     ADMIN_TOKEN_FILE: FilePath = "token-file", FilePath,
         absent "no token: a client that reaches the admin address can stop the proxy",
         why "only this machine can reach the default address; users of the machine can",

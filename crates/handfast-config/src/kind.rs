@@ -31,7 +31,8 @@ mod site;
 mod tls;
 
 pub(crate) use access::{
-    AuthPath, BasicAuth, CookieName, ForwardAuth, Mirror, Queue, RateKey, RateLimit, Realm, Share, Sticky,
+    AuthPath, BasicAuth, CookieName, ForwardAuth, Maintenance, Mirror, Queue, RateKey, RateLimit, Realm,
+    Share, Sticky,
 };
 pub(crate) use acme::{DirectoryUrl, MailAddress, OrderedName};
 pub(crate) use address::{

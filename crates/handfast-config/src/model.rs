@@ -20,6 +20,7 @@ pub(crate) mod compression;
 mod files;
 mod http;
 mod limits;
+mod maintenance;
 mod places;
 mod program;
 mod proxy_protocol;
@@ -45,6 +46,7 @@ pub use http::{
     RouteAction,
 };
 pub use limits::{Admission, HandshakeRate, Limits};
+pub use maintenance::Maintenance;
 pub use places::Places;
 pub use program::{OnlyClient, Program};
 pub use proxy_protocol::{ProxyProtocol, ProxySender, SentCertificate, SentHeader};
@@ -115,6 +117,8 @@ pub struct Process {
     pub sandbox_folders: Vec<PathBuf>,
     /// Most bytes of memory for compression; `None`: a fixed amount for each worker thread.
     pub compression_memory: Option<usize>,
+    /// Folder for what operators set by command; `None`: it ends with the process.
+    pub state_folder: Option<PathBuf>,
 }
 
 /// Destination of the access log (`[access-log]`).

@@ -105,6 +105,8 @@ causes! {
     BodyTooLarge = "body-too-large", "{who} sent more content than max-body allows";
     RequestRate = "request-rate", "the limit on requests of a route (rate-limit) was reached";
     Forbidden = "forbidden", "the route is not for this client (allow-clients, refuse-clients, allow-certificates)";
+    /// By its key, or by a command of an operator.
+    Maintenance = "maintenance", "the service is in maintenance";
     Unauthenticated = "unauthenticated", "{who} did not authenticate (basic-auth, forward-auth)";
     AuthenticationBusy = "authentication-busy", "too many passwords waited to be verified";
     Misdirected = "misdirected", "{who} sent a request for a host that its connection is not for";
@@ -153,6 +155,8 @@ impl Cause {
                 | Self::Challenge
                 | Self::HttpClosed
                 | Self::NoFile
+                // Planned: an alert would report what its reader has just done.
+                | Self::Maintenance
         )
     }
 

@@ -26,7 +26,8 @@ pub fn own_files(config: &Config) -> Vec<PathBuf> {
     let store = config.acme.as_ref().map(|acme| acme.folder.as_path());
     let caches = config.services.iter().filter_map(|service| service.http.as_ref()?.cache.as_ref());
     let caches = caches.map(|cache| cache.folder.as_path());
-    let own = keys.chain(log).chain(sockets).chain(upgrade).chain(store).chain(caches);
+    let state = config.process.state_folder.as_deref();
+    let own = keys.chain(log).chain(sockets).chain(upgrade).chain(store).chain(caches).chain(state);
     own.map(Path::to_path_buf).chain(locks).collect()
 }
 

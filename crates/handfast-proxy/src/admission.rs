@@ -16,6 +16,7 @@ use handfast_observe::metrics::Limit;
 
 pub(crate) mod admin_token;
 pub(crate) mod gate;
+pub(crate) mod maintenance;
 pub(crate) mod permits;
 mod rate;
 pub(crate) mod sticky;

@@ -7,6 +7,7 @@
 //! | how a new configuration is taken over | `reload.rs`, `watch.rs` |
 //! | what a configuration would do, without serving | `check.rs` |
 //! | how another process takes over | `upgrade/` |
+//! | which services are in maintenance | `maintenance.rs` |
 //! | the worker threads, and the orders that they carry out | `workers.rs` |
 //! | what the admin listener reads and requests | `admin_state.rs` |
 //! | why the program could not start or go on | `error.rs` |
@@ -20,6 +21,7 @@ mod fleet;
 mod draining;
 pub(crate) mod error;
 mod given_clients;
+mod maintenance;
 mod memory;
 mod program;
 mod reload;

@@ -13,6 +13,7 @@ mod doctor;
 mod lab;
 mod load;
 mod log;
+mod maintenance;
 mod probe;
 mod proxy_header;
 mod reference;
@@ -63,6 +64,7 @@ fn run(typed: Vec<OsString>) -> ExitCode {
         words::Verb::Acme(given) => acme::acme(&given),
         words::Verb::Fleet(given) => fleet::fleet(&given),
         words::Verb::Cache(given) => cache::cache(&given),
+        words::Verb::Maintenance(given) => maintenance::maintenance(&given),
         words::Verb::Log(given) => log::log(&given),
         words::Verb::Import(given) => import::import(&given),
         words::Verb::Doctor(given) => doctor::doctor(&given),

@@ -11,6 +11,7 @@ pub(crate) mod doctor;
 pub(crate) mod lab;
 pub(crate) mod load;
 pub(crate) mod log;
+pub(crate) mod maintenance;
 pub(crate) mod package;
 pub(crate) mod probe;
 pub(crate) mod proxy_header;
@@ -114,6 +115,9 @@ pub(crate) enum Verb {
     /// List and purge objects in the caches of a running proxy, and show what became of requests
     #[command(subcommand, after_help = cache::AFTER_HELP)]
     Cache(cache::CacheWords),
+    /// Answer the requests of a service with 503 while its backends are being worked on, and show which services are in maintenance
+    #[command(subcommand, after_help = maintenance::AFTER_HELP)]
+    Maintenance(maintenance::MaintenanceWords),
     /// List the open requests of a running proxy, and its clients with most bytes
     ///
     /// Requests are listed with their age and the step that they wait in, the oldest first: what hangs now is at the top. Paths have no

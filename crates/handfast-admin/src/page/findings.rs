@@ -12,7 +12,8 @@ use crate::rates::{Attempts, RecentService};
 use crate::status::Status;
 use handfast_observe::cause::Cause;
 use handfast_observe::metrics::{
-    BackendSnapshot, BackendState, End, FailureSnapshot, NameSnapshot, ServiceSnapshot, source_ports,
+    BackendSnapshot, BackendState, End, FailureSnapshot, MaintenanceSnapshot, NameSnapshot, ServiceSnapshot,
+    source_ports,
 };
 use handfast_observe::reason::{Side, Step};
 
@@ -81,6 +82,7 @@ pub(super) fn sorted_findings(status: &Status) -> Vec<(Urgency, String)> {
     machine(status, &mut findings);
     let now = status.measured.process.now;
     for service in &status.measured.services {
+        findings.0.extend(service.maintenance.as_ref().map(|maintenance| maintained(service, maintenance)));
         backends(service, now, &mut findings);
         if let Some(recent) = status.recent.services.get(&service.name) {
             let over = format!("in the last {:.0} s", status.recent.over_seconds);
@@ -257,6 +259,12 @@ fn machine(status: &Status, findings: &mut Findings) {
     if measured.access_log_dropped > 0 {
         findings.soon(format!("{} of the access log lost.", counted(measured.access_log_dropped, "line")));
     }
+}
+
+/// A service in maintenance: an operator must not forget it.
+fn maintained(service: &ServiceSnapshot, maintenance: &MaintenanceSnapshot) -> (Urgency, String) {
+    let (name, words) = (&service.name, maintenance.in_words());
+    (Urgency::Soon, format!("{name} is {words}: its requests are answered with 503 (maintenance)."))
 }
 
 fn connections(status: &Status) -> u64 {

@@ -1,7 +1,7 @@
 //! Sections about the proxy's work: destinations of connections, times of handshakes, and ends of connections.
 
 use handfast_html::{Table, bar_with_words, card, legend, with_small};
-use handfast_observe::metrics::{End, HandshakeSnapshot, Limit};
+use handfast_observe::metrics::{End, HandshakeSnapshot, Limit, MaintenanceSnapshot, ServiceSnapshot};
 use maud::{Markup, html};
 
 use super::format::{bytes, count, counted, rate, seconds, share_of};
@@ -34,7 +34,7 @@ pub(super) fn services(status: &Status) -> Markup {
         let limit = measured.and_then(|measured| measured.connections_limit);
         let all = service.backends.len();
         table.row([
-            with_small(&service.name, &service_words(service)),
+            with_small(&service.name, &service_words(service, measured)),
             html! { (service.listen.join("\n")) },
             html! { @if all > LISTED { (counted(all as u64, "backend")) } @else { (service.backends.join("\n")) } },
             html! { (now) @if let Some(limit) = limit { " of " (count(limit)) } },
@@ -47,8 +47,10 @@ pub(super) fn services(status: &Status) -> Markup {
     card("Services", &over, &table.draw())
 }
 
-fn service_words(service: &ServiceOverview) -> String {
-    let mut words = vec![service.policy.clone()];
+fn service_words(service: &ServiceOverview, measured: Option<&ServiceSnapshot>) -> String {
+    let maintenance = measured.and_then(|measured| measured.maintenance.as_ref());
+    let mut words: Vec<String> = maintenance.map(MaintenanceSnapshot::in_words).into_iter().collect();
+    words.push(service.policy.clone());
     match service.client_certificates.as_str() {
         "" | "off" => {}
         rule => words.push(format!("client certificates: {rule}")),

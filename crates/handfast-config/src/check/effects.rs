@@ -292,6 +292,13 @@ fn process(section: &Table<'_>, config: &Config) {
     if !services.iter().filter_map(|service| service.http.as_ref()).any(compresses) {
         warn_no_effect(section, &keys::COMPRESSION_MEMORY, "no service has `compression`");
     }
+    if services.iter().all(|service| service.http.is_none()) {
+        let why = "no service has `mode = \"http\"`, and only those can be in maintenance";
+        warn_no_effect(section, &keys::STATE_FOLDER, why);
+    } else if config.admin.is_none() {
+        let why = "the admin listener is off, so no command reaches the proxy";
+        warn_no_effect(section, &keys::STATE_FOLDER, why);
+    }
     let ends_tls = || services.iter().filter_map(|service| service.tls.as_ref());
     let routes = services.iter().flat_map(Service::routes);
     let dials: Vec<_> = routes.filter_map(|route| route.backends.tls).collect();

@@ -16,8 +16,8 @@ use super::target::ExplainRequest;
 use crate::keys;
 use crate::model::{
     BackendVersion, Compression, Concurrency, ErrorPages, ErrorStatus, FieldChange, FieldRule, Files,
-    ForwardAuth, Forwarded, Http, Mirror, RateKey, RequestLimits, RequestRate, RequestRoute, RequestRules,
-    RouteAccess, RouteAction, RouteErrorPages, RouteLimits, Service, Sticky,
+    ForwardAuth, Forwarded, Http, Maintenance, Mirror, RateKey, RequestLimits, RequestRate, RequestRoute,
+    RequestRules, RouteAccess, RouteAction, RouteErrorPages, RouteLimits, Service, Sticky,
 };
 use crate::request_routes::{ResolvedRoute, ResolvedRoutes, RoutesOfPath, new_target_stays_below};
 use crate::request_table::RequestTable;
@@ -39,7 +39,7 @@ pub(super) fn http(service: &Service, http: &Http) -> Vec<String> {
             counted(pool.requests.into(), "request")
         ),
     };
-    let mut lines = Vec::new();
+    let mut lines: Vec<String> = maintenance(http).into_iter().collect();
     let mut of_routes = http.routes.iter().filter_map(RequestRoute::backends);
     if !service.backends.is_empty() || of_routes.next().is_some() {
         lines.push(format!("forwards HTTP requests to backends by {version}, and {kept}"));
@@ -63,6 +63,12 @@ pub(super) fn http(service: &Service, http: &Http) -> Vec<String> {
     let of_others = [identification(&http.access), changed_fields(&http.rules)].concat();
     lines.extend(of_others.into_iter().map(|clause| format!("{clause}{which}")));
     lines
+}
+
+/// The maintenance that the configuration puts a service in.
+fn maintenance(http: &Http) -> Option<String> {
+    let in_words = |maintenance: &Maintenance| format!("is in maintenance: {}", maintenance.in_words());
+    http.maintenance.as_ref().map(in_words)
 }
 
 /// The content that HTTP/2 connections may have, and the speed and memory that follow; `None`: as usual.
@@ -352,8 +358,8 @@ fn route(service: &Service, http: &Http, route: &RequestRoute) -> String {
 /// Describes the requests for a host, route by route.
 pub(super) fn requests_of_host(service: &Service, http: &Http, host: &str) -> Vec<String> {
     let reached = RequestTable::new(service).reached(host.as_bytes());
-    let mut lines: Vec<String> =
-        reached.iter().flatten().map(|index| route(service, http, &http.routes[*index])).collect();
+    let routes = reached.iter().flatten().map(|index| route(service, http, &http.routes[*index]));
+    let mut lines: Vec<String> = routes.collect();
     if reached.contains(&None) {
         let which = if lines.is_empty() { "requests" } else { "other requests" };
         let clauses = [
@@ -363,7 +369,8 @@ pub(super) fn requests_of_host(service: &Service, http: &Http, host: &str) -> Ve
         ];
         lines.push(clauses.concat().join("; "));
     }
-    lines
+    let maintenance = maintenance(http).map(|clause| format!("the service {clause}"));
+    maintenance.into_iter().chain(lines).collect()
 }
 
 /// Describes one request, and others for the same URL, in lines; returns true if one of them goes where its connection goes.
@@ -453,6 +460,7 @@ impl OfUrl<'_> {
         let body = taken.all().filter_map(|index| self.resolved.at(index).limits.body).min();
         let mut clauses: Vec<String> =
             body.map(|most| format!("content of at most {}", size::written(most))).into_iter().collect();
+        clauses.extend(maintenance(self.http).map(|clause| format!("the service {clause}")));
         if self.is_ambiguous(taken) {
             clauses.push(format!(
                 "it is refused with status 400: a backend may read its path as {}",

@@ -10,8 +10,8 @@ use crate::check::{no_effect, warn_no_effect};
 use crate::keys;
 use crate::kind::{List, Protocol, Site};
 use crate::model::{
-    BackendAlpn, BackendVersion, Concurrency, ErrorPages, Forwarded, Http, HttpTimeouts, PoolLimits,
-    ProxyProtocol, RequestRoute, Source,
+    BackendAlpn, BackendVersion, Concurrency, ErrorPages, Forwarded, Http, HttpTimeouts, Maintenance,
+    PoolLimits, ProxyProtocol, RequestRoute, Source,
 };
 use crate::problem::Fault;
 use crate::reading::{Written, values};
@@ -66,7 +66,8 @@ pub(super) fn http(
         check_senders(&section, &trusted, around.listen, have_addresses, "each can claim any address");
     }
     let mut rules = request_rules::of_service(&section, around.clients);
-    let access = access::access(&section, None, ClientFacts::of(service, around));
+    let facts = ClientFacts::of(service, around);
+    let access = access::access(&section, None, facts);
     for key in [&keys::ROUTE_BASIC_AUTH as &dyn Entry, &keys::ROUTE_FORWARD_AUTH] {
         if matches!(section.item(key).map(|item| item.value), Some(DeValue::Boolean(false))) {
             warn_no_effect(&section, key, "there is nothing to remove from: it is the default of all routes");
@@ -76,6 +77,7 @@ pub(super) fn http(
         site::name_host(&mut rules, &site.value);
     }
     let http = Http {
+        maintenance: maintenance(&section, facts),
         backend_version: section.or_default(&keys::BACKEND_VERSION),
         forwarded: Forwarded { x_forwarded, standard, trusted: values(trusted) },
         request_id: section.or_default(&keys::REQUEST_ID),
@@ -104,6 +106,18 @@ pub(super) fn http(
         routes,
     };
     around.http.map(|_| http)
+}
+
+/// Maintenance of the service. Reports addresses in it where clients have none.
+fn maintenance(section: &Table<'_>, clients: ClientFacts) -> Option<Maintenance> {
+    let maintenance = section.or_default(&keys::MAINTENANCE);
+    if !clients.have_addresses
+        && maintenance.as_ref().is_some_and(|maintenance| !maintenance.allow.is_empty())
+    {
+        let what = "`allow` of `maintenance` has no effect: clients of unix sockets have no address, unless a proxy in front names it";
+        section.error(&keys::MAINTENANCE, Fault::new(what).hint("remove it, and write `maintenance = true`"));
+    }
+    maintenance
 }
 
 /// Pages for errors; `None`: something is wrong with them, which is noted.

@@ -22,6 +22,7 @@ mod compression;
 mod effects;
 mod files;
 mod http;
+mod maintenance;
 mod of_service;
 mod towards_backends;
 mod site;

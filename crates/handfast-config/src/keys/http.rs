@@ -224,6 +224,14 @@ section! {
         default "false",
         why "backends describe their errors better, and programs read them",
         example "true", elsewhere "proxy-intercept-errors intercept-errors";
+
+    /// Answers every request with 503 and `Retry-After` (5 minutes), except those of clients with an address in `allow`: `true`, or a table for
+    /// other settings. `handfast maintenance on` does so without a change of the configuration, and wins over this key until `handfast
+    /// maintenance off`.
+    MAINTENANCE: Maintenance = "maintenance", Maintenance,
+        default "false",
+        why "a service serves",
+        example "{ allow = [\"10.0.0.0/8\"], retry-after = \"10m\" }", elsewhere "maintenance-mode offline sorry";
 }
 
 /// Largest limit of a content that can be written.

@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use super::service::{PREFIX_V4, PREFIX_V6};
 use crate::kind::{
-    AuthPath, BackendEntry, Choice, CookieName, Count, FieldName, FilePath, List, RateKey, Realm, Share,
-    Size, Span, Switch, seconds,
+    AddressPrefix, AuthPath, BackendEntry, Choice, CookieName, Count, FieldName, FilePath, List, RateKey,
+    Realm, Share, Size, Span, Switch, seconds,
 };
+use crate::model::Maintenance;
 use crate::schema::section;
 
 section! {
@@ -155,4 +156,21 @@ section! {
         default "\"lax\"",
         why "a link from another site finds the session, a form that another site sends does not",
         example "\"strict\"", elsewhere "samesite attr";
+}
+
+section! {
+    /// Maintenance of a service.
+    MAINTENANCE_TABLE = "maintenance", "{ allow = …, retry-after = … }";
+
+    /// Addresses of clients whose requests are served nevertheless. Behind a proxy of `trust-forwarded-from`, that of its client counts.
+    MAINTENANCE_ALLOW: List<AddressPrefix> = "allow", List::of(AddressPrefix),
+        absent "no client",
+        why "only the operator knows the addresses of those who test",
+        example "[\"10.0.0.0/8\", \"2001:db8::/32\"]", elsewhere "allow-clients except bypass from";
+
+    /// Time after which clients should try again, in the field `Retry-After`.
+    RETRY_AFTER: Span = "retry-after", Span { range: Maintenance::RETRY_AFTER, zero: None },
+        default "\"5m\"",
+        why "search engines come back later and keep their index; most work is done in minutes",
+        example "\"10m\"", elsewhere "retry after";
 }

@@ -308,3 +308,25 @@ impl ValueKind for CookieName {
         Err(Fault::new(format!("`{}` is not the name of a cookie", shortened(text))).allowed(self.allowed()))
     }
 }
+
+/// Maintenance of a service: on, off, or a table.
+pub(crate) struct Maintenance;
+
+impl ValueKind for Maintenance {
+    /// `None`: `false`.
+    type Value = Option<model::Maintenance>;
+    const FORM: &'static str =
+        "table, such as `{ allow = [\"10.0.0.0/8\"], retry-after = \"10m\" }`; or `true` or `false`";
+
+    fn read(&self, item: &Item<'_>, reading: &Reading<'_>) -> Option<Self::Value> {
+        if matches!(item.value, DeValue::Boolean(true)) {
+            return Some(Some(model::Maintenance::default()));
+        }
+        let Some(table) = table_or_false(self, &keys::MAINTENANCE_TABLE, item, reading)? else {
+            return Some(None);
+        };
+        let (allow, retry_after) =
+            (table.list(&keys::MAINTENANCE_ALLOW), table.or_default(&keys::RETRY_AFTER));
+        Some(Some(model::Maintenance { allow, retry_after }))
+    }
+}

@@ -10,8 +10,9 @@ use handfast_http::http1::HeadLimits;
 use crate::path_rule::PathRule;
 
 use super::{
-    Backend, BackendTls, Cache, Compression, ErrorPages, Files, FixedResponse, Mirror, ProxySender,
-    RequestRules, RouteAccess, RouteCompression, RouteErrorPages, RouteLimits, Share, Sticky, Template,
+    Backend, BackendTls, Cache, Compression, ErrorPages, Files, FixedResponse, Maintenance, Mirror,
+    ProxySender, RequestRules, RouteAccess, RouteCompression, RouteErrorPages, RouteLimits, Share, Sticky,
+    Template,
 };
 
 /// HTTP mode of a service (`mode = "http"`, `[service.http]`, `[[service.route]]`).
@@ -53,6 +54,8 @@ pub struct Http {
     pub compression: Option<Compression>,
     /// Pages for errors.
     pub error_pages: ErrorPages,
+    /// Maintenance of the service; `None`: it serves.
+    pub maintenance: Option<Maintenance>,
     /// Changes to requests that match no route, and to their responses. Each route has them too, without what it says otherwise.
     pub rules: RequestRules,
     /// Conditions that every request must meet, and the identification of the sender of those that match no route.

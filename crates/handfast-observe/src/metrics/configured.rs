@@ -8,6 +8,7 @@ use std::time::SystemTime;
 use serde::{Deserialize, Serialize};
 
 use super::backend::BackendSnapshot;
+use super::maintenance::MaintenanceSnapshot;
 use super::snapshot::CacheSnapshot;
 use super::times;
 use super::transfer::{Counts, Transfer, transferred};
@@ -40,6 +41,8 @@ pub struct ConfiguredService {
     pub serves_requests: bool,
     /// Its cache, if it has one.
     pub cache: Option<Arc<dyn CacheStatus>>,
+    /// Its maintenance; `None`: it serves.
+    pub maintenance: Option<MaintenanceSnapshot>,
     /// Every endpoint by its name, those of rules too.
     pub backends: Vec<ConfiguredBackend>,
 }

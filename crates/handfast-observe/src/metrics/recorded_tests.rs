@@ -238,12 +238,19 @@ fn registry() -> Arc<Registry> {
                 requests_certificates: true,
                 serves_requests: false,
                 cache: None,
+                maintenance: None,
                 backends: vec![backend("10.0.0.7:80", Some(Arc::new(Status))), backend("db:1", None)],
             },
             ConfiguredService {
                 name: "shop".into(),
                 serves_requests: true,
                 cache: Some(Arc::new(Cached)),
+                maintenance: Some(MaintenanceSnapshot {
+                    by: "command".into(),
+                    since: at(60),
+                    allow: vec!["10.0.0.0/8".into()],
+                    retry_after_seconds: 300,
+                }),
                 ..ConfiguredService::default()
             },
         ],

@@ -15,6 +15,7 @@ use super::counters::{ByLabel, counters, events, labels};
 use super::ends::{End, EndKey};
 use super::handshakes::{Handshakes, handshake_key};
 use super::histogram::{Distribution, Histogram};
+use super::maintenance::MaintenanceSnapshot;
 use super::requests::{RequestCells, RequestSnapshot};
 use super::table::Table;
 use super::transfer::{Counts, Transfer};
@@ -114,6 +115,9 @@ counters! {
     certificate_faults: BTreeMap<Word, u64> = ByLabel<CertificateFault, { CertificateFault::ALL.len() }> => ["certificate-fault"];
     /// True if certificates are requested from clients.
     asks_for_certificates: bool;
+    /// Its maintenance; `None`: it serves.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    maintenance: Option<MaintenanceSnapshot>;
     /// From accept to the end.
     duration: Distribution = Histogram => ["duration"];
     /// Its requests; `None`: it does not serve HTTP.

@@ -65,6 +65,7 @@ fn add_configured(to: &mut ServiceSnapshot, service: &ConfiguredService) {
     to.address_limit = service.address_limit;
     to.sources = service.sources;
     to.asks_for_certificates = service.requests_certificates;
+    to.maintenance.clone_from(&service.maintenance);
     if service.serves_requests {
         // With zeros: what only appears with its first request shows no growth to a monitoring system.
         RequestCells::default().add_to(to.requests.get_or_insert_default());

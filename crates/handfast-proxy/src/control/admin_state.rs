@@ -15,10 +15,11 @@ use crate::state::State;
 use handfast_acme::RequestError;
 use handfast_admin::AdminSocket;
 use handfast_admin::{
-    BackendOutcome, BackendRefusal, CacheAct, Control, NotReady, OpenOutcome, OrderOutcome, OrderRefusal,
-    Overview, ReloadOutcome, ReloadRefusal, RequiredToken, ServiceOverview, StillServing,
+    BackendOutcome, BackendRefusal, CacheAct, Control, MaintenanceOutcome, MaintenanceRefusal, NotReady,
+    OpenOutcome, OrderOutcome, OrderRefusal, Overview, ReloadOutcome, ReloadRefusal, RequiredToken,
+    ServiceOverview, StillServing,
 };
-use handfast_config::model::{ClientCertificates, Clients, Service, name_fits};
+use handfast_config::model::{ClientCertificates, Clients, Maintenance, Service, name_fits};
 use handfast_net::file_id::FileId;
 use handfast_observe::metrics::{
     FailureSnapshot, Registry, RequestFailureSnapshot, ServiceSnapshot, Snapshot,
@@ -40,6 +41,12 @@ pub(crate) enum Request {
         backend: String,
         requested: OperatorState,
         reply: Reply<BackendRefusal>,
+    },
+    /// To put a service in maintenance, or to end that.
+    Maintenance {
+        service: String,
+        requested: Option<Maintenance>,
+        reply: Reply<MaintenanceRefusal>,
     },
     /// To order the certificate of a name now, or to revoke it.
     Ordered {
@@ -281,6 +288,11 @@ impl Control for AdminState {
     fn set_backend(&self, service: String, backend: String, requested: OperatorState) -> BackendOutcome {
         let request = |reply| Request::Backend { service, backend, requested, reply };
         self.send_request(request, BackendRefusal::Busy)
+    }
+
+    fn set_maintenance(&self, service: String, requested: Option<Maintenance>) -> MaintenanceOutcome {
+        let request = |reply| Request::Maintenance { service, requested, reply };
+        self.send_request(request, MaintenanceRefusal::Busy)
     }
 
     fn order(&self, name: String, revokes: bool) -> OrderOutcome {

@@ -18,7 +18,7 @@ use crate::backends::{checks, names};
 use crate::cache;
 use crate::control::error::Error;
 use crate::control::start::threads;
-use crate::control::{acme, fleet};
+use crate::control::{acme, fleet, maintenance};
 use crate::state::{self, Built, CarriedOver, Report};
 use handfast_config::model::{AccessLog, Address, CertificateEntry, Config, OnlyClient, Target};
 use handfast_config::source::{ConfigSource, ReadConfig, read_file};
@@ -125,6 +125,9 @@ fn inspect_machine(config: &Config, files: &[PathBuf]) -> Report {
     let as_user = user.act(|| {
         access_log(config, has_user, &mut found);
         stores(config, &mut found);
+        if let Err(problem) = maintenance::check_file(config) {
+            found.error(problem);
+        }
         if let Some(problem) = fleet::secret_problem(config) {
             found.error(problem);
         }
@@ -286,7 +289,12 @@ fn writable(folder: &Path) -> io::Result<()> {
 fn stores(config: &Config, found: &mut Report) {
     let ordered = config.acme.iter().map(|acme| ("ordered certificates", acme.folder.as_path()));
     let caches = cache::folders(config).map(|folder| ("the cache of a service", folder));
-    for (what, folder) in ordered.chain(caches) {
+    let state = config
+        .process
+        .state_folder
+        .iter()
+        .map(|folder| ("which services are in maintenance", folder.as_path()));
+    for (what, folder) in ordered.chain(caches).chain(state) {
         // A start creates missing folders in the first existing folder above.
         let there = folder.ancestors().find(|folder| folder.exists()).unwrap_or(Path::new("."));
         if let Err(error) = writable(there) {

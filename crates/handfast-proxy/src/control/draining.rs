@@ -109,7 +109,7 @@ impl Draining {
                     Request::Reopen => program.log.reopen(),
                     Request::Ordered { name, revokes, reply } => program.ordering.send_request(name, revokes, reply),
                     Request::Cache { service, act, reply } => program.state.list_or_purge_caches(service.as_deref(), act, reply),
-                    Request::Backend { .. } | Request::Drain | Request::PredecessorClosed => {}
+                    Request::Backend { .. } | Request::Maintenance { .. } | Request::Drain | Request::PredecessorClosed => {}
                 },
                 signal = program.signals.next() => match signal {
                     SignalRequest::Reopen => program.log.reopen(),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use tokio::sync::mpsc::Receiver;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use crate::backends::checks::Checks;
 use crate::backends::names::Addresses;
@@ -15,10 +15,11 @@ use crate::backends::standing::Availability;
 use crate::backends::tunnel::{DialAddress, dial_addresses};
 use crate::cache::ServiceCache;
 use crate::control::acme::{AcmeEvent, Ordering};
-use crate::control::admin_state::{AdminState, Request};
+use crate::control::admin_state::{AdminState, Reply, Request};
 use crate::control::error::Error;
 use crate::control::fleet::{self, Fleet};
 use crate::control::given_clients::GivenClients;
+use crate::control::maintenance::MaintenanceState;
 use crate::control::memory::Memory;
 use crate::control::reload::Present;
 use crate::control::upgrade::Upgrades;
@@ -27,7 +28,7 @@ use crate::control::workers::{Order, Workers};
 use crate::state::{ServiceState, SharedCarriedOver, State};
 use crate::worker::challenges::Challenges;
 use handfast_acme::{Answers, NameStatus};
-use handfast_admin::BackendRefusal;
+use handfast_admin::{BackendRefusal, MaintenanceRefusal};
 use handfast_config::model;
 use handfast_config::source::ConfigSource;
 use handfast_fleet::Event;
@@ -50,6 +51,8 @@ use tokio::sync::mpsc::{Sender, channel};
 
 /// Interval between attempts to bind a unix socket again after a failure.
 const BIND_RETRY_INTERVAL: Duration = Duration::from_secs(60);
+/// Time for the workers to act by a changed maintenance.
+const MAINTENANCE_TIMEOUT: Duration = Duration::from_secs(2);
 
 #[derive(Debug)]
 pub(crate) struct Program {
@@ -77,6 +80,7 @@ pub(crate) struct Program {
     pub(crate) clients: GivenClients,
     pub(crate) ordering: Ordering,
     pub(crate) fleet: Fleet,
+    pub(crate) maintenance: MaintenanceState,
 }
 
 impl Program {
@@ -105,7 +109,14 @@ impl Program {
         let shares = self.listeners.adopt(plan)?;
         // Before their workers close them: a client that is still sent there would wait in vain.
         self.notifier.retain_sockets(&self.listeners.own(None));
-        self.workers.install(&state, shares).await?;
+        // Before clients are served by the new state.
+        self.maintenance.follow(&state.config);
+        self.order_maintenance();
+        if let Err(error) = self.workers.install(&state, shares).await {
+            self.maintenance.follow(&self.state.config);
+            self.order_maintenance();
+            return Err(error);
+        }
         self.shared.describe(self.source.name(), &state, &self.listeners);
         ServiceCache::retire(self.state.caches(), &state.caches());
         self.state = state;
@@ -126,6 +137,7 @@ impl Program {
             requests_certificates: service.requests_certificates(),
             serves_requests: service.model.http.is_some(),
             cache: service.cache.as_ref().map(|cache| Arc::clone(cache) as Arc<dyn CacheStatus>),
+            maintenance: self.maintenance.snapshot(&service.model.name),
         };
         self.checks.follow(check_plans(&self.state, &addresses));
         self.registry.set_configured(Configured {
@@ -177,7 +189,38 @@ impl Program {
             text.push_str("; no backend of this service is in use now, so its clients are refused");
         }
         tracing::info!("{text}");
+        self.publish_state();
         Ok(text)
+    }
+
+    /// Has every worker answer requests of services in maintenance. Returns a receiver that ends when all of them do.
+    fn order_maintenance(&self) -> Receiver<Infallible> {
+        let (table, (installed, all)) = (self.maintenance.table(), channel(1));
+        self.workers.order_all(|| Order::Maintenance(Arc::clone(&table), installed.clone()));
+        all
+    }
+
+    /// Puts a service in maintenance by command, or ends that, and replies when every worker acts by it.
+    pub(crate) fn set_maintenance(
+        &mut self,
+        service: &str,
+        requested: Option<model::Maintenance>,
+        reply: Reply<MaintenanceRefusal>,
+    ) {
+        if self.upgrades.is_under_way() {
+            // The requester may have disconnected.
+            let _ = reply.send(Err(MaintenanceRefusal::Upgrading));
+            return;
+        }
+        let (config, source) = (&self.state.config, self.source.name());
+        let outcome = self.maintenance.change(config, &source, service, requested);
+        let mut all = self.order_maintenance();
+        self.publish_state();
+        tokio::task::spawn_local(async move {
+            // A worker that is stuck acts by it before its next request.
+            let _ = timeout(MAINTENANCE_TIMEOUT, all.recv()).await;
+            let _ = reply.send(outcome);
+        });
     }
 
     /// Keeps the operator states of backends that remain after a reload, and logs them.

@@ -98,14 +98,11 @@ impl Serving {
                     Request::Reload(reply) => {
                         reloads.request_reload(Scope::Configuration, Some(reply), || program.present());
                     }
-                    Request::Backend { service, backend, requested, reply } => {
-                        // The requester may have disconnected.
-                        let _ = reply.send(program.set_backend(&service, &backend, requested));
-                        program.publish_state();
-                    }
+                    // The requester may have disconnected.
+                    Request::Backend { service, backend, requested, reply } => drop(reply.send(program.set_backend(&service, &backend, requested))),
+                    Request::Maintenance { service, requested, reply } => program.set_maintenance(&service, requested, reply),
                     Request::Ordered { name, revokes, reply } => program.ordering.send_request(name, revokes, reply),
                     Request::Cache { service, act, reply } => program.state.list_or_purge_caches(service.as_deref(), act, reply),
-                    // The client may have left.
                     Request::Open(reply) => drop(reply.send(program.workers.describe())),
                     Request::PredecessorClosed => program.report_predecessor_closed(),
                     Request::Reopen => program.log.reopen(),

@@ -33,6 +33,7 @@ use crate::control::dns_command::DnsCommand;
 use crate::control::error::{Error, Outcome};
 use crate::control::fleet::{self, Fleet};
 use crate::control::given_clients::GivenClients;
+use crate::control::maintenance::MaintenanceState;
 use crate::control::program::Program;
 use crate::control::serving::Serving;
 use crate::control::upgrade::{Taking, Upgrades};
@@ -203,6 +204,7 @@ pub(crate) struct Bound {
     log: AccessLogHandle,
     sandbox: Sandbox,
     ordering: Ordering,
+    maintenance: MaintenanceState,
 }
 
 impl Prepared {
@@ -224,6 +226,9 @@ impl Prepared {
         // As the user that serves: no folder can be made in the sandbox.
         acme::prepare(config).map_err(|error| Error::not_servable(&[error]))?;
         cache::prepare(config).map_err(|errors| Error::not_servable(&errors))?;
+        let given = self.taking.as_mut().and_then(Taking::take_maintenance);
+        let maintenance =
+            MaintenanceState::begin(config, given).map_err(|error| Error::not_servable(&[error]))?;
         // The same user reads it again when a reload names another one.
         if let Some(problem) = fleet::secret_problem(config) {
             return Err(Error::not_servable(&[problem]));
@@ -259,6 +264,7 @@ impl Prepared {
             log,
             sandbox,
             ordering: Ordering::new(dns_command, holder),
+            maintenance,
         })
     }
 }
@@ -266,7 +272,7 @@ impl Prepared {
 impl Bound {
     /// Starts the workers and lets clients in. **Errors**: a thread that cannot be started or does not answer; listen(2).
     pub(crate) async fn serve(self) -> Result<Serving, Error> {
-        let Self { prepared, admin, upgrades, listeners, plan, log, sandbox, ordering } = self;
+        let Self { prepared, admin, upgrades, listeners, plan, log, sandbox, ordering, maintenance } = self;
         let Prepared { descriptors, threads, carried, state, .. } = prepared;
         let registry = Registry::new();
         registry.set_access_log(log.totals());
@@ -314,6 +320,7 @@ impl Bound {
             clients: prepared.clients,
             ordering,
             fleet: Fleet::new(),
+            maintenance,
         };
         let open_admin = |admin: AdminAddress, shared| {
             admin.open(threads, shared).map_err(Error::system("listen for admin"))

@@ -144,6 +144,7 @@ impl Program {
             sockets,
             keys: keys.collect(),
             standings: standings.collect(),
+            maintenance: Some(self.maintenance.records()),
             counts: true,
         };
         Some((offer, descriptors))

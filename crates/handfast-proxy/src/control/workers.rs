@@ -3,6 +3,7 @@
 //! In: orders. Out: events that report their completion, and how many connections were cut at the end. A thread has an engine and its
 //! own listeners; everything that a connection needs lives on it.
 
+use std::convert::Infallible;
 use std::io;
 use std::mem::{Discriminant, discriminant};
 use std::os::fd::OwnedFd;
@@ -18,6 +19,7 @@ use handfast_tls::ticket::KeySet;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::time::timeout;
 
+use crate::admission::maintenance::MaintenanceTable;
 use crate::admission::permits::{Pool, Share};
 use crate::backends::names::Addresses;
 use crate::control::error::Error;
@@ -56,6 +58,8 @@ pub(crate) enum Order {
     Client(String, OwnedFd),
     /// Answer challenges of certificate authorities by these, and by no earlier ones.
     Challenges(Challenges),
+    /// Answer requests of these services, and of no others, as in maintenance. The sender is dropped when it is done.
+    Maintenance(Arc<MaintenanceTable>, Sender<Infallible>),
     /// No other process gives way to this one any more.
     PredecessorClosed,
     /// Describe what is open.
@@ -417,6 +421,8 @@ impl OrderTask {
                 self.thread.answer_challenges(ThreadChallenges::new(&challenges));
                 drop(challenges);
             }
+            // A copy: a count of references would be shared with other threads.
+            Order::Maintenance(services, _done) => self.thread.set_maintenance((*services).clone()),
             Order::PredecessorClosed => self.thread.announce_predecessor_closed(),
             Order::Describe(to) => {
                 let thread = Rc::clone(&self.thread);
@@ -474,9 +480,11 @@ impl Order {
         match self {
             Self::Keys(ring, _) => Some((discriminant(self), Some(*ring))),
             // Of a worker that is stuck: the status is requested each second, and must not fill its mailbox.
-            Self::Addresses(_) | Self::Challenges(_) | Self::Heartbeat(_) | Self::Describe(_) => {
-                Some((discriminant(self), None))
-            }
+            Self::Addresses(_)
+            | Self::Challenges(_)
+            | Self::Maintenance(..)
+            | Self::Heartbeat(_)
+            | Self::Describe(_) => Some((discriminant(self), None)),
             _ => None,
         }
     }

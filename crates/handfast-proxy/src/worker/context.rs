@@ -2,7 +2,7 @@
 //!
 //! In: what the control thread sends. Out: borrowed by the path; only counters are shared with other threads.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, Ref, RefCell};
 use std::collections::HashSet;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -15,6 +15,7 @@ use handfast_net::engine::{self, TaskHandle};
 use handfast_tls::buffer::Scratch;
 use handfast_tls::policy::contexts;
 
+use crate::admission::maintenance::MaintenanceTable;
 use crate::admission::permits::Share;
 use crate::admission::verifier::Remembered;
 use crate::backends::pool::{Identity, Pool};
@@ -115,6 +116,7 @@ pub(crate) struct WorkerContext {
     pub(crate) share: Rc<Share>,
     state: RefCell<Rc<ThreadState>>,
     challenges: RefCell<Rc<ThreadChallenges>>,
+    maintenance: RefCell<MaintenanceTable>,
     phase: Cell<WorkerPhase>,
     successor: RefCell<Successor>,
     /// Acceptors that have not yet been notified that the previous process has closed its listeners.
@@ -153,6 +155,7 @@ impl WorkerContext {
             share,
             state: RefCell::new(state),
             challenges: RefCell::default(),
+            maintenance: RefCell::default(),
             phase: Cell::new(WorkerPhase::Serving),
             successor: RefCell::default(),
             close_notices: Cell::new(0),
@@ -192,6 +195,16 @@ impl WorkerContext {
     /// Answers by these from now on.
     pub(crate) fn answer_challenges(&self, challenges: ThreadChallenges) {
         *self.challenges.borrow_mut() = Rc::new(challenges);
+    }
+
+    /// The services in maintenance.
+    pub(crate) fn maintenance(&self) -> Ref<'_, MaintenanceTable> {
+        self.maintenance.borrow()
+    }
+
+    /// Answers by these services in maintenance from now on.
+    pub(crate) fn set_maintenance(&self, services: MaintenanceTable) {
+        self.maintenance.replace(services);
     }
 
     /// Returns true if the service is still configured, in whichever version.

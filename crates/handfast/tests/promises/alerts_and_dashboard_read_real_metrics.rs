@@ -246,9 +246,9 @@ fn every_expression_has_an_answer_and_reasons_fire() {
     assert!(quiet.iter().all(|name| !firing.iter().any(|fires| fires == name)), "{firing:?}");
 }
 
-/// Two hours of requests, a minute for each value. `distrusted`: a fifth of its clients; `late`: a fiftieth of its requests; `fails`: a tenth of its requests; `slow`: each response takes 8 s; `unused`: connections are
-/// not reused any more after the first hour. `well` has none of that, `fresh` never reuses a connection, and `rare` is as `unused`, with six requests
-/// a minute.
+/// Two hours of requests, a minute for each value. `distrusted`: a fifth of its clients; `late`: a fiftieth of its requests; `fails`: a tenth
+/// of its requests; `maintained`: it is in maintenance; `slow`: each response takes 8 s; `unused`: connections are not reused any more after
+/// the first hour. `well` has none of that, `fresh` never reuses a connection, and `rare` is as `unused`, with six requests a minute.
 const REQUESTS: &str = r#"
 rule_files: [original.yml]
 evaluation_interval: 1m
@@ -257,6 +257,9 @@ tests:
     input_series:
       - { series: 'handfast_requests_total{instance="a", service="fails", status="2xx"}', values: '0+540x120' }
       - { series: 'handfast_requests_total{instance="a", service="fails", status="5xx"}', values: '0+60x120' }
+      - { series: 'handfast_maintenance{instance="a", service="fails"}', values: '0x120' }
+      - { series: 'handfast_requests_total{instance="a", service="maintained", status="5xx"}', values: '0+60x120' }
+      - { series: 'handfast_maintenance{instance="a", service="maintained"}', values: '1x120' }
       - { series: 'handfast_requests_total{instance="a", service="well", status="2xx"}', values: '0+590x120' }
       - { series: 'handfast_requests_total{instance="a", service="well", status="5xx"}', values: '0+10x120' }
       - { series: 'handfast_requests_total{instance="a", service="late", status="2xx"}', values: '0+590x120' }

@@ -49,6 +49,7 @@ mod the_url_of_a_site_is_enough;
 mod files_are_served_as_they_are;
 mod no_file_outside_of_its_folder_is_served;
 mod errors_have_the_pages_of_the_operator;
+mod services_can_be_in_maintenance;
 mod certificates_come_in_pkcs12_too;
 mod certificates_are_judged_as_before;
 mod unused_files_are_named;

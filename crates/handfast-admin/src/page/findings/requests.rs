@@ -88,7 +88,11 @@ pub(super) fn requests(service: &str, recent: &RecentService, over: &str, findin
 }
 
 fn errors(service: &str, requests: &RecentRequests, over: &str, findings: &mut Findings) {
+    // Those of a maintenance are planned, and reported as such.
+    let is_planned = |end: &&End| end.cause == Some(Cause::Maintenance);
+    let planned = most_of(&requests.failures, is_planned).map_or(0, |(planned, _)| planned);
     let (errors, all) = (requests.of_class(StatusClass::ServerError), requests.ended());
+    let (errors, all) = (errors.saturating_sub(planned), all.saturating_sub(planned));
     if all < MIN_REQUESTS && errors * 100 < all * URGENT
         || errors * 100 < all * MIN_ERROR_PERCENT
         || errors == 0

@@ -174,6 +174,24 @@ fn server_errors_are_reported_by_their_share() {
 }
 
 #[test]
+fn maintenance_is_reported_and_its_responses_are_no_server_errors() {
+    let mut status = with_requests(&[("2xx", 980), ("5xx", 500)], 0, 0);
+    let since = std::time::UNIX_EPOCH + Duration::from_secs(1_700_000_000);
+    let allow = vec!["10.0.0.0/8".to_owned()];
+    let by = "command".into();
+    let maintenance = MaintenanceSnapshot { by, since, allow, retry_after_seconds: 300 };
+    status.measured.services[0].maintenance = Some(maintenance);
+    let requests = status.recent.services.get_mut("web").and_then(|web| web.requests.as_mut());
+    requests.expect("they are there").failures = vec![end("route", "operator", "maintenance", 500)];
+    let expected = "web is in maintenance since 2023-11-14 22:13:20 UTC by command, except for clients from 10.0.0.0/8: its requests are \
+                    answered with 503 (maintenance).";
+    assert_eq!(sorted_findings(&status), [(Urgency::Soon, expected.to_owned())]);
+    let requests = status.recent.services.get_mut("web").and_then(|web| web.requests.as_mut());
+    requests.expect("they are there").failures[0].count = 480;
+    assert_finding(&status, Urgency::Soon, &["20 of 1,000 requests (2.0 %)"]);
+}
+
+#[test]
 fn backend_connections_that_are_not_reused_are_reported() {
     for (new, reused) in [(99, 0), (50, 50), (10, 990)] {
         assert_eq!(sorted_findings(&with_requests(&[("2xx", 1_000)], new, reused)), [], "{new} {reused}");

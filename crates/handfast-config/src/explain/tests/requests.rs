@@ -228,6 +228,20 @@ fn a_name_has_its_routes_and_no_backend_that_nothing_goes_to() {
     assert!(!explain(&config, &[]).contains("\n  goes to"), "{}", explain(&config, &[]));
 }
 
+#[test]
+fn maintenance_is_part_of_what_becomes_of_a_request() {
+    let text = "[[service]]\nlisten = \"*:443\"\ncertificate = \"/a.pem\"\nbackend = \"10.0.0.1:80\"\nmode = \"http\"\n\
+                http = { maintenance = { allow = \"10.0.0.0/8\" } }\n";
+    let (config, _) = parse("handfast.toml", text, &|_| false).unwrap_or_else(|wrong| panic!("{wrong:#?}"));
+    let expected = "is in maintenance: requests are answered with 503 and Retry-After 5m, except those of clients from 10.0.0.0/8";
+    assert!(explain(&config, &[]).contains(&format!("\n  {expected}\n")), "{}", explain(&config, &[]));
+    for target in ["a.example", "https://a.example/"] {
+        let requested = target.parse().expect("a target");
+        let text = explain_host(&config.services[0], &requested, &[]).expect("it listens there");
+        assert!(text.contains(&format!("the service {expected}\n")), "{target}: {text}");
+    }
+}
+
 /// Clients that are kept out, and how many are served, are part of what becomes of one.
 #[test]
 fn a_name_has_the_limits_of_connections() {

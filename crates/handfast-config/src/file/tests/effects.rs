@@ -181,6 +181,7 @@ const ROWS: &[Row] = &[
     row("[process]", "sandbox", "+++++ +++++ +++++ +++=+ +++++ +++"),
     row("[process]", "sandbox-folders", "+++++ +++++ +++++ +++?+ +++++ ++?"),
     row("[process]", "compression-memory", "????? ????? ????? ????? ????? ???"),
+    row("[process]", "state-folder", "????? ????? ????? ????? +++++ ???"),
     row("[process]", "group", "+++++ +++++ +++++ +++++ +++++ +++")
         .with(&[("[process]", &["user = \"nobody\""])]),
     row("[access-log]", "to", "+++++ +++++ +++++ +++++ +++++ +++"),
@@ -464,6 +465,7 @@ const ROWS: &[Row] = &[
     row("[service.http]", "error-pages", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
     row("[service.http]", "error-pages-for-backends", "!!!!! !!!!! !!!!! !!!!! +++++ !!!")
         .with(&[("[service.http]", &["error-pages = { 404 = \"404.html\" }"])]),
+    row("[service.http]", "maintenance", "!!!!! !!!!! !!!!! !!!!! ++++! !!!"),
     row("[[service.route]]", "name", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
     row("[[service.route]]", "hosts", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
     row("[[service.route]]", "path", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
@@ -626,6 +628,10 @@ const ROWS: &[Row] = &[
         .line("compression = { zstd-level = 1 }"),
     row("{ algorithms = …, types = … }", "with-secrets", "xxxxx xxxxx xxxxx xxxxx +++++ xxx")
         .line("compression = { with-secrets = true }"),
+    row("{ allow = …, retry-after = … }", "allow", "xxxxx xxxxx xxxxx xxxxx ++++! xxx")
+        .line("maintenance = { allow = \"10.0.0.0/8\" }"),
+    row("{ allow = …, retry-after = … }", "retry-after", "xxxxx xxxxx xxxxx xxxxx +++++ xxx")
+        .line("maintenance = { retry-after = \"7m\" }"),
     row("{ cookie = … }", "cookie", "xxxxx xxxxx xxxxx xxxxx +++++ xxx").line("sticky = { cookie = \"a\" }"),
     row("{ cookie = … }", "header", "xxxxx xxxxx xxxxx xxxxx +++++ xxx").line("sticky = { header = \"a\" }"),
     row("{ cookie = … }", "key-file", "xxxxx xxxxx xxxxx xxxxx +++++ xxx")
@@ -643,6 +649,7 @@ const INSIDE: &[(&Section, &str)] = &[
     (&keys::certificate_values::CERTIFICATE_PAIR, "[[service]]"),
     (&keys::client_values::CLIENT_TABLE, "[[service]]"),
     (&keys::compression::COMPRESSION_TABLE, "[service.http]"),
+    (&keys::route_access::MAINTENANCE_TABLE, "[service.http]"),
     (&keys::route_access::QUEUE_TABLE, "[service.http]"),
     (&keys::route_access::STICKY_TABLE, "[[service.route]]"),
     (&keys::route_access::BASIC_AUTH_TABLE, "[[service.route]]"),

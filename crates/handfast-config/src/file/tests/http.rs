@@ -54,6 +54,7 @@ fn five_lines_are_a_service_in_http_mode() {
         failure_ratio: None,
         cache: None,
         compression: None,
+        maintenance: None,
         error_pages: ErrorPages::default(),
         rules: RequestRules::default(),
         access: RouteAccess::default(),

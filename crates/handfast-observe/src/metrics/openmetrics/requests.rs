@@ -16,8 +16,11 @@ fn each(snapshot: &Snapshot) -> impl Iterator<Item = (Labels<'_>, &RequestSnapsh
 
 pub(super) fn requests(to: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
     let each = || each(snapshot);
+    let in_service = each_service(snapshot).filter(|(_, service)| service.requests.is_some());
     let failures = split_ends(rows(each(), |requests| &requests.failures));
     families! { to:
+        gauge "handfast_maintenance", "1: requests of the service are answered with 503, by its key or by `handfast maintenance on`; 0: it serves"
+            => rows(in_service, |service| u64::from(service.maintenance.is_some()));
         gauge "handfast_requests_open", "HTTP requests that have begun and not ended, by HTTP version (h2: open streams)"
             => split(each(), "protocol", |requests| words(&requests.open));
         counter "handfast_requests",

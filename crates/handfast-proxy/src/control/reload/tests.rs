@@ -196,6 +196,7 @@ fn restart_rows() -> Vec<(&'static str, String, String)> {
         row("process.private-keys", "[process]\nprivate-keys = \"separate-process\"\n"),
         row("process.sandbox", "[process]\nsandbox = \"off\"\n"),
         row("process.sandbox-folders", "[process]\nsandbox-folders = [\"/srv/\"]\n"),
+        row("process.state-folder", "[process]\nstate-folder = \"state\"\n"),
         row("access-log.to", "[access-log]\nto = \"off\"\n"),
         row("access-log.format", "[access-log]\nformat = \"combined\"\n"),
         row("admin.listen", "[admin]\nlisten = \"off\"\n"),

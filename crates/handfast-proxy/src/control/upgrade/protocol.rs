@@ -14,6 +14,7 @@ use rustix::net::sockopt;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use crate::control::maintenance::CommandRecord;
 use handfast_config::model::Address;
 use handfast_fleet::Tag;
 
@@ -120,6 +121,9 @@ pub(crate) struct Offer {
     /// Ticket keys that are in memory alone.
     pub(crate) keys: Vec<Keys>,
     pub(crate) standings: Vec<ServiceStandings>,
+    /// Commands that put services in maintenance.
+    #[serde(default)]
+    pub(crate) maintenance: Option<Vec<CommandRecord>>,
     /// True if counters are sent afterwards.
     #[serde(default)]
     pub(crate) counts: bool,

@@ -15,6 +15,7 @@ use super::protocol::{
 };
 use crate::backends::standing::Standing;
 use crate::control::error::{Error, TakeOverError};
+use crate::control::maintenance::CommandRecord;
 use crate::state::{GivenKeys, State};
 use handfast_config::model::Address;
 use handfast_fleet::Tag;
@@ -125,6 +126,11 @@ impl Taking {
             (fleet, GivenKeys { rotate, lifetime, text: KeyText::from(text) })
         };
         std::mem::take(&mut self.offer.keys).into_iter().map(given).collect()
+    }
+
+    /// The commands that put services in maintenance; `None`: the previous process does not know of maintenance.
+    pub(crate) fn take_maintenance(&mut self) -> Option<Vec<CommandRecord>> {
+        self.offer.maintenance.take()
     }
 
     /// The socket for upgrade requests, if this process is to have it at the same path.

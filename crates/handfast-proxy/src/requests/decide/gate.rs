@@ -10,7 +10,7 @@ use handfast_config::{RoutesOfPath, new_target_stays_below};
 use handfast_http::http1::{Host, RequestHead};
 use handfast_net::clock::Moment;
 use handfast_observe::cause::Cause;
-use handfast_observe::reason::Side;
+use handfast_observe::reason::{CloseReason, Side, Step};
 
 use crate::admission::gate::{ClientAddress, Exceeded, Gate};
 use crate::requests::decide::rules::{self, RequestFacts};
@@ -89,6 +89,18 @@ impl<'c> Routes<'c> {
 
     fn all(&self) -> impl Iterator<Item = &'c Rc<ThreadRequestRoute>> {
         std::iter::once(self.route).chain(self.others.iter().copied())
+    }
+}
+
+/// Checks that the service is not in maintenance for this client.
+pub(crate) fn check_maintenance(facts: &RequestFacts<'_>) -> Result<(), Box<Refusal>> {
+    let maintenance = facts.connection.thread.maintenance();
+    match maintenance.find(&facts.connection.service.name) {
+        Some(maintenance) if !maintenance.admits(client(facts)) => {
+            let refusal = Refusal::of(503, CloseReason::new(Step::Route, Side::Operator, Cause::Maintenance));
+            Err(Box::new(refusal.with(vec![retry_after(maintenance.retry_after)])))
+        }
+        _ => Ok(()),
     }
 }
 

@@ -474,6 +474,7 @@ fn action(routes: &Routes<'_>, facts: &RequestFacts<'_>) -> Action {
 
 /// Checks everything that needs no waiting.
 fn check(routes: &Routes<'_>, facts: &RequestFacts<'_>) -> Result<(), Box<Refusal>> {
+    gate::check_maintenance(facts)?;
     routes.check()?;
     let now = Moment::now();
     routes.check_conditions(facts, now)?;
@@ -524,6 +525,8 @@ fn with_slash(target: &[u8]) -> Option<Vec<u8>> {
     Some([b"./", last, b"/", query].concat())
 }
 
+#[cfg(test)]
+mod maintenance_tests;
 #[cfg(test)]
 mod own_tests;
 #[cfg(test)]
