@@ -71,8 +71,13 @@ fn number(payload: &[u8]) -> u32 {
 
 impl Peer {
     fn new(role: Role) -> Self {
-        let settings =
-            Settings { role, streams: STREAMS, window: STREAM_WINDOW, head: HeadLimits::default() };
+        let settings = Settings {
+            role,
+            streams: STREAMS,
+            window: STREAM_WINDOW,
+            budget: RECEIVE_BUDGET,
+            head: HeadLimits::default(),
+        };
         let mut peer = Self {
             connection: Connection::new(settings),
             text: HeadText::default(),
