@@ -116,6 +116,8 @@ def answered(stream, address, received):
     status = target.rsplit("/", 1)[1] if "/status/" in target else "200"
     if status[0] == "3":
         head += "Location: /elsewhere\r\n"
+    if "/fresh/" in target:
+        head += "Cache-Control: max-age=60\r\n"
     text = b"" if status == "204" else f"{address} read {len(content)} bytes\n".encode()
     length = "" if status == "204" else f"Content-Type: text/plain\r\nContent-Length: {len(text)}\r\n"
     stream.sendall(f"HTTP/1.1 {status} As asked\r\n{head}{length}\r\n".encode() + (b"" if method == "HEAD" else text))

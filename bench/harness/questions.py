@@ -32,7 +32,7 @@ class Play:
     `pair CHAIN KEY NAME…`               the same, in two files
     `authority FILE`                     the certificate of the authority of all of these
     `revoked FILE`                       its list, which is empty
-    `file PATH TEXT`                     a line of text for both programs
+    `file PATH TEXT`                     a text for both programs; `\\n` begins a new line
     `refused N`                          the number of services that `import` refuses
     `differs ITEM: REASON`               an item that differs, or `all`; after a request, in that one alone
     `METHOD URL OPTION… | FIELD | …`     a request; options: `at=ADDRESS` `from=ADDRESS` `shows=NAME` `proxy=ADDRESS` `content=TEXT`

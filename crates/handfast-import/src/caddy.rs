@@ -3,6 +3,7 @@
 //! Each server becomes a service, and one more for port 80 if there are certificates to redirect to. `walk.rs` runs its routes and
 //! handlers as Caddy does, and splits the requests into cells until each condition holds for all requests of one, or for none.
 
+mod errors;
 mod matchers;
 mod proxy;
 mod server;
@@ -20,8 +21,8 @@ use handfast_text::foreign::without_values;
 use serde_json::{Map, Value};
 
 use crate::draft::WholeDraft;
-use crate::imported::{ImportError, Imported, in_folder, read};
-use crate::note::{Fate, Notes, Place, UnknownVariable};
+use crate::imported::{ImportError, Imported, NewFiles, in_folder, read};
+use crate::note::{Fate, Mark, Notes, Outcome, Place, UnknownVariable};
 use crate::row::{self, Table};
 
 /// Every supported or recognized key and module of Caddy's JSON. An example is merged into a configuration at the place in front of `|`.
@@ -52,6 +53,7 @@ pub(crate) fn import(file: &Path, folder: &Path) -> Result<Imported, ImportError
         notes: Notes::default(),
         noted: Vec::new(),
         lists: 0,
+        files: NewFiles::default(),
         has_unchecked: false,
     };
     let mut whole = WholeDraft::default();
@@ -61,17 +63,17 @@ pub(crate) fn import(file: &Path, folder: &Path) -> Result<Imported, ImportError
     import.report_keys(http.clone(), "http");
     import.process(&http, &mut whole);
     let tls = import.certificates();
-    let is_refused = import.notes.refused_since(0);
-    let mut services = import.servers(&http, &tls, is_refused, &mut whole);
-    let has_tls = services
-        .iter_mut()
-        .any(|(_, service, is_refused)| !*is_refused && service.of("").text("client-tls").is_none());
-    for (name, service, is_refused) in services {
+    let of_all = import.notes.outcome_since(Mark::default());
+    let mut services = import.servers(&http, &tls, of_all, &mut whole);
+    let has_tls = services.iter_mut().any(|(_, service, outcome)| {
+        *outcome != Outcome::Refused && service.of("").text("client-tls").is_none()
+    });
+    for (name, service, outcome) in services {
         // Redirects to services that are not there help no client.
         let is_useless = name == REDIRECTS && !has_tls;
-        whole.add(name, service, is_refused || is_useless);
+        whole.add(name, service, if is_useless { Outcome::Refused } else { outcome });
     }
-    Ok(Imported { config: whole.write(&file.display().to_string()), notes: import.notes.into_list() })
+    Ok(whole.imported(&file.display().to_string(), import.notes, import.files))
 }
 
 /// A value and the keys that lead to it.
@@ -175,6 +177,8 @@ struct Import<'v> {
     noted: Vec<&'static str>,
     /// Lists of users so far.
     lists: usize,
+    /// Pages of the new configuration.
+    files: NewFiles,
     /// True if a backend of the service has no check.
     has_unchecked: bool,
 }

@@ -1,9 +1,11 @@
 //! Builds a configuration of Handfast.
 
+use crate::imported::{Imported, NewFiles, ServiceCounts};
+use crate::note::{Notes, Outcome};
 use crate::toml::{Section, Value};
 
 /// The sections of a service, in the order in which they are written. The first is the service itself.
-const SECTIONS: [&str; 10] = [
+const SECTIONS: [&str; 11] = [
     "",
     "http",
     "client-certificates",
@@ -14,6 +16,7 @@ const SECTIONS: [&str; 10] = [
     "proxy-protocol",
     "limits",
     "tickets",
+    "cache",
 ];
 
 /// Reason why a service is refused.
@@ -103,18 +106,41 @@ pub(crate) struct WholeDraft {
     pub(crate) acme: Section,
     pub(crate) services: Vec<Draft>,
     /// Names of services that something refused needs.
-    pub(crate) left_out: Vec<String>,
+    left_out: Vec<String>,
+    counts: ServiceCounts,
 }
 
 impl WholeDraft {
     /// Adds a service, or its name if it was refused.
-    pub(crate) fn add(&mut self, name: String, service: Draft, is_refused: bool) {
-        if is_refused { self.left_out.push(name) } else { self.services.push(service) }
+    pub(crate) fn add(&mut self, name: String, service: Draft, outcome: Outcome) {
+        self.counts.count(outcome);
+        if outcome == Outcome::Refused { self.left_out.push(name) } else { self.services.push(service) }
+    }
+
+    /// Adds the name of a service that was refused.
+    pub(crate) fn leave_out(&mut self, name: String) {
+        self.count(Outcome::Refused);
+        self.left_out.push(name);
+    }
+
+    /// Counts a service that is not added whole.
+    pub(crate) fn count(&mut self, outcome: Outcome) {
+        self.counts.count(outcome);
+    }
+
+    /// The result of an import. `from`: what it was made of.
+    pub(crate) fn imported(&self, from: &str, notes: Notes, files: NewFiles) -> Imported {
+        Imported {
+            config: self.write(from),
+            notes: notes.into_list(),
+            files: files.into_list(),
+            services: self.counts,
+        }
     }
 
     /// The text of a `handfast.toml`. `from`: what it was made of.
-    pub(crate) fn write(&self, from: &str) -> String {
-        let mut text = format!("# Made of {from} by `handfast import`.\n");
+    fn write(&self, from: &str) -> String {
+        let mut text = format!("# Made of {from} by `handfast import`; {}.\n", self.counts);
         let sections = [
             ("[process]", &self.process),
             ("[access-log]", &self.access_log),

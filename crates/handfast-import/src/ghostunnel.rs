@@ -6,9 +6,9 @@ use std::path::Path;
 
 use crate::address::Address;
 use crate::draft::{Draft, WholeDraft};
-use crate::imported::{ImportError, Imported, in_folder, no_such_option};
+use crate::imported::{ImportError, Imported, NewFiles, in_folder, no_such_option};
 use crate::note::Fate::{self, Refused};
-use crate::note::{Notes, Place};
+use crate::note::{Mark, Notes, Place};
 use crate::row::{self, Row, Table};
 use crate::toml::{list, table};
 
@@ -29,8 +29,8 @@ pub(crate) fn import(arguments: &[String], folder: &Path) -> Result<Imported, Im
     import.limits();
     import.report();
     let Import { notes, draft, mut whole, .. } = import;
-    whole.add("ghostunnel".into(), draft, notes.refused_since(0));
-    Ok(Imported { config: whole.write("ghostunnel's command line"), notes: notes.into_list() })
+    whole.add("ghostunnel".into(), draft, notes.outcome_since(Mark::default()));
+    Ok(whole.imported("ghostunnel's command line", notes, NewFiles::default()))
 }
 
 /// The typed arguments.

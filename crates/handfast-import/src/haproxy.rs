@@ -9,7 +9,9 @@ mod check;
 mod condition;
 mod grammar;
 mod listen;
+mod pages;
 mod proxy;
+mod responses;
 mod rows;
 mod rules;
 mod service;
@@ -31,7 +33,7 @@ use state::Import;
 
 use crate::draft::WholeDraft;
 use crate::imported::{ImportError, Imported};
-use crate::note::Fate;
+use crate::note::{Fate, Mark};
 
 pub(crate) fn import(files: &[PathBuf], folder: &Path) -> Result<Imported, ImportError> {
     let main = files.first().cloned().unwrap_or_default();
@@ -51,7 +53,7 @@ pub(crate) fn import(files: &[PathBuf], folder: &Path) -> Result<Imported, Impor
     import.loads = import.loads(&sections);
     whole.acme = import.issuer(&sections);
     import.process(&mut whole);
-    let is_refused = import.notes.refused_since(0);
+    let of_all = import.notes.outcome_since(Mark::default());
     for proxy in &proxies {
         let has_bind = proxy.section.lines.iter().any(|line| line.begins(&["bind"]));
         if proxy.kind() == "backend" || !has_bind || proxy.has(&["disabled"]) {
@@ -63,9 +65,9 @@ pub(crate) fn import(files: &[PathBuf], folder: &Path) -> Result<Imported, Impor
             import.note(&proxy.section.head, Fate::Approximated, effect);
             continue;
         }
-        import.services(proxy, is_refused, &mut whole);
+        import.services(proxy, of_all, &mut whole);
     }
-    Ok(Imported { config: whole.write(&main.display().to_string()), notes: import.notes.into_list() })
+    Ok(whole.imported(&main.display().to_string(), import.notes, import.files))
 }
 
 /// The files, and those of folders that end in `.cfg`, by their names, as HAProxy reads them.

@@ -18,8 +18,8 @@ use handfast_pki::certificate::Certificate;
 
 use crate::address::Address;
 use crate::draft::{Draft, WholeDraft};
-use crate::imported::{ImportError, Imported, in_folder, no_such_option, read_bytes, text_of};
-use crate::note::{Fate, Notes, Place};
+use crate::imported::{ImportError, Imported, NewFiles, in_folder, no_such_option, read_bytes, text_of};
+use crate::note::{Fate, Mark, Notes, Place};
 use crate::openssl;
 use crate::row::{self, Table};
 use crate::toml::{Value as Toml, list, table};
@@ -65,12 +65,12 @@ pub(crate) fn import(
     let place = Place::Line(Rc::new(file.to_owned()), 1);
     let services = hitch.frontends(&settings, &base, &place);
     report(&settings, &mut hitch.notes);
-    let is_refused = hitch.notes.refused_since(0);
+    let outcome = hitch.notes.outcome_since(Mark::default());
     for mut service in services {
         let name = service.of("").text("name").unwrap_or_default().replace('"', "");
-        hitch.whole.add(name, service, is_refused);
+        hitch.whole.add(name, service, outcome);
     }
-    Ok(Imported { config: hitch.whole.write(&file.display().to_string()), notes: hitch.notes.into_list() })
+    Ok(hitch.whole.imported(&file.display().to_string(), hitch.notes, NewFiles::default()))
 }
 
 /// Reports all names that hitch does not have.

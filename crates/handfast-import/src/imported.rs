@@ -6,7 +6,7 @@ use std::{fmt, io};
 use handfast_pki::files::read_input;
 use toml_edit::{DocumentMut, Item, Value};
 
-use crate::note::{Fate, Note, Place};
+use crate::note::{Fate, Note, Outcome, Place};
 use crate::row::{self, Row};
 
 /// A converted configuration.
@@ -16,6 +16,79 @@ pub struct Imported {
     pub config: String,
     /// The changes in meaning, in the order of the old configuration.
     pub notes: Vec<Note>,
+    /// Files that the new configuration names, for its folder.
+    pub files: Vec<NewFile>,
+    /// The numbers of services by their conversion.
+    pub services: ServiceCounts,
+}
+
+/// A file that a new configuration names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewFile {
+    /// Its name in the folder of the configuration.
+    pub name: String,
+    /// Its text.
+    pub content: String,
+}
+
+/// The files of a conversion.
+#[derive(Debug, Default)]
+pub(crate) struct NewFiles(Vec<NewFile>);
+
+impl NewFiles {
+    /// Adds a file, and returns its name. Equal ones are one file.
+    pub(crate) fn add(&mut self, stem: &str, end: &str, content: &str) -> String {
+        let names =
+            std::iter::once(format!("{stem}.{end}")).chain((2..).map(|at| format!("{stem}-{at}.{end}")));
+        for name in names {
+            match self.0.iter().find(|file| file.name == name) {
+                Some(file) if file.content == content => return name,
+                Some(_) => {}
+                None => {
+                    self.0.push(NewFile { name: name.clone(), content: content.to_owned() });
+                    return name;
+                }
+            }
+        }
+        String::new()
+    }
+
+    pub(crate) fn into_list(self) -> Vec<NewFile> {
+        self.0
+    }
+}
+
+/// The numbers of services by their conversion.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ServiceCounts {
+    /// Those that mean the same.
+    pub exact: usize,
+    /// Those with a difference, which a note has.
+    pub partial: usize,
+    /// Those that are left out.
+    pub refused: usize,
+}
+
+impl ServiceCounts {
+    /// The number of all services.
+    pub fn total(&self) -> usize {
+        self.exact + self.partial + self.refused
+    }
+
+    pub(crate) fn count(&mut self, outcome: Outcome) {
+        match outcome {
+            Outcome::Exact => self.exact += 1,
+            Outcome::Partial => self.partial += 1,
+            Outcome::Refused => self.refused += 1,
+        }
+    }
+}
+
+impl fmt::Display for ServiceCounts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { exact, partial, refused } = self;
+        write!(f, "services: {exact} as before, {partial} with differences, {refused} not converted")
+    }
 }
 
 impl Imported {

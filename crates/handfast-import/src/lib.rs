@@ -23,7 +23,7 @@ mod toml;
 
 use std::path::{Path, PathBuf};
 
-pub use imported::{ImportError, Imported};
+pub use imported::{ImportError, Imported, NewFile, ServiceCounts};
 pub use note::{Fate, Note, Place};
 pub use row::{Row, Scope};
 

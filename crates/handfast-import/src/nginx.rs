@@ -5,7 +5,9 @@
 
 mod access;
 mod acme;
+mod cache;
 mod compression;
+mod connections;
 mod fields;
 mod files;
 mod grammar;
@@ -16,6 +18,7 @@ mod pattern;
 mod scope;
 mod state;
 mod stream;
+mod subrequests;
 #[cfg(test)]
 #[expect(clippy::disallowed_methods, reason = "no other process reads these files")]
 mod tests;
@@ -29,8 +32,8 @@ use state::Import;
 pub(crate) use state::ROWS;
 
 use crate::draft::WholeDraft;
-use crate::imported::{ImportError, Imported};
-use crate::note::Notes;
+use crate::imported::{ImportError, Imported, NewFiles};
+use crate::note::{Mark, Notes};
 
 pub(crate) fn import(files: &[PathBuf], folder: &Path) -> Result<Imported, ImportError> {
     let main = files.first().cloned().unwrap_or_default();
@@ -40,8 +43,8 @@ pub(crate) fn import(files: &[PathBuf], folder: &Path) -> Result<Imported, Impor
         Import { prefix: &prefix, notes: Notes::default(), upstreams: Vec::new(), zones: Vec::new() };
     let mut whole = WholeDraft::default();
     import.process(&directives, &mut whole);
-    let is_refused = import.notes.refused_since(0);
-    import.http(&directives, is_refused, &mut whole);
-    import.stream(&directives, is_refused, &mut whole);
-    Ok(Imported { config: whole.write(&main.display().to_string()), notes: import.notes.into_list() })
+    let of_all = import.notes.outcome_since(Mark::default());
+    import.http(&directives, of_all, &mut whole);
+    import.stream(&directives, of_all, &mut whole);
+    Ok(whole.imported(&main.display().to_string(), import.notes, NewFiles::default()))
 }

@@ -77,17 +77,37 @@ impl fmt::Display for Note {
     }
 }
 
+/// The conversion of a service.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Outcome {
+    /// It means the same.
+    Exact,
+    /// It differs, which a note has.
+    Partial,
+    /// It is left out.
+    Refused,
+}
+
+/// The number of notes so far, to compare with that after a part of the configuration.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Mark {
+    refusals: usize,
+    differences: usize,
+}
+
 /// Notes of an import, each once, in the order in which they were added.
 #[derive(Debug, Default)]
 pub(crate) struct Notes {
     list: Vec<Note>,
     refusals: usize,
+    differences: usize,
 }
 
 impl Notes {
     /// Adds a note.
     pub(crate) fn add(&mut self, place: &Place, option: &str, fate: Fate, effect: impl Into<String>) {
         self.refusals += usize::from(fate == Fate::Refused);
+        self.differences += usize::from(fate == Fate::Approximated);
         let note = Note { place: place.clone(), option: option.to_owned(), fate, effect: effect.into() };
         if !self.list.contains(&note) {
             self.list.push(note);
@@ -118,6 +138,20 @@ impl Notes {
     /// Returns true if something was refused after the count was this one, even if an equal note was there before.
     pub(crate) fn refused_since(&self, refusals: usize) -> bool {
         self.refusals > refusals
+    }
+
+    /// Marks the notes so far.
+    pub(crate) fn mark(&self) -> Mark {
+        Mark { refusals: self.refusals, differences: self.differences }
+    }
+
+    /// Returns what the notes since a mark mean for a service, even if equal ones were there before.
+    pub(crate) fn outcome_since(&self, mark: Mark) -> Outcome {
+        match (self.refusals > mark.refusals, self.differences > mark.differences) {
+            (true, _) => Outcome::Refused,
+            (false, true) => Outcome::Partial,
+            (false, false) => Outcome::Exact,
+        }
     }
 
     pub(crate) fn into_list(self) -> Vec<Note> {

@@ -22,8 +22,8 @@ use rows::row_of;
 use translation::Translation;
 
 use crate::draft::{Draft, WholeDraft};
-use crate::imported::{ImportError, Imported, in_folder};
-use crate::note::{Fate, Notes};
+use crate::imported::{ImportError, Imported, NewFiles, in_folder};
+use crate::note::{Fate, Mark, Notes, Outcome};
 use crate::row::Scope;
 
 pub(crate) fn import(file: &Path, bytes: &[u8], folder: &Path) -> Result<Imported, ImportError> {
@@ -35,18 +35,19 @@ pub(crate) fn import(file: &Path, bytes: &[u8], folder: &Path) -> Result<Importe
     let mut notes = Notes::default();
     let mut whole = WholeDraft::default();
     global(&document, folder, &mut whole, &mut notes);
-    let is_refused = notes.refused_since(0);
+    let of_all = notes.outcome_since(Mark::default());
     let mut drafts: Vec<(&Service, Draft)> = Vec::new();
     let mut names = Names::default();
     for service in &document.services {
-        let before = notes.refusals();
+        let before = notes.mark();
         let given = document.given(service);
         let translation = Translation { service, given: &given, folder, is_inetd };
         let primary = translation.primary();
         let mut draft = translation.draft(&mut notes);
         report(&given, &mut notes);
-        if notes.refused_since(before) {
-            whole.left_out.push(format!("[{}]", service.name));
+        let mut outcome = of_all.max(notes.outcome_since(before));
+        if notes.outcome_since(before) == Outcome::Refused {
+            whole.leave_out(format!("[{}]", service.name));
             continue;
         }
         match primary {
@@ -55,6 +56,7 @@ pub(crate) fn import(file: &Path, bytes: &[u8], folder: &Path) -> Result<Importe
                     let effect = format!("another service has this name: in logs and metrics it is {name}");
                     notes.add(&service.place, &service.name, Fate::Approximated, effect);
                     draft.put("", "name", name);
+                    outcome = outcome.max(Outcome::Partial);
                 }
                 drafts.push((service, draft));
             }
@@ -63,18 +65,21 @@ pub(crate) fn import(file: &Path, bytes: &[u8], folder: &Path) -> Result<Importe
                 None => {
                     let effect = format!("there is no service [{primary}] in front of it that was kept");
                     notes.add(&setting.place, &setting.name, Fate::Refused, effect);
-                    whole.left_out.push(format!("[{}]", service.name));
+                    whole.leave_out(format!("[{}]", service.name));
+                    continue;
                 }
             },
         }
+        whole.count(outcome);
     }
+    let is_refused = of_all == Outcome::Refused;
     let kept = drafts.into_iter().filter(|_| !is_refused);
     whole.services = kept.map(|(_, draft)| draft).collect();
-    let mut config = whole.write(&file.display().to_string());
+    let mut imported = whole.imported(&file.display().to_string(), notes, NewFiles::default());
     if is_refused {
-        config.push_str("\n# No service is here: something that all of them need was refused.\n");
+        imported.config.push_str("\n# No service is here: something that all of them need was refused.\n");
     }
-    Ok(Imported { config, notes: notes.into_list() })
+    Ok(imported)
 }
 
 /// The names of the services so far, as they are written.

@@ -58,6 +58,11 @@ impl Section {
         }
     }
 
+    /// Removes a key. Returns true if it was there.
+    pub(crate) fn remove(&mut self, key: &str) -> bool {
+        self.0.remove(key).is_some()
+    }
+
     /// Takes a list out.
     pub(crate) fn take_list(&mut self, key: &str) -> Array {
         self.0.remove(key).and_then(|item| item.as_array().cloned()).unwrap_or_default()

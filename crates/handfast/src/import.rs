@@ -38,6 +38,9 @@ pub(crate) fn import(words: &ImportWords) -> ExitCode {
         Ok(imported) => imported,
         Err(error) => return wrong(&error.to_string()),
     };
+    if imported.services.exact < imported.services.total() {
+        talk::err(&imported.services.to_string());
+    }
     for note in &imported.notes {
         talk::err(&note.to_string());
     }
@@ -45,7 +48,15 @@ pub(crate) fn import(words: &ImportWords) -> ExitCode {
         talk::err("error: nothing is written: with --strict, no option may change its meaning");
         return ExitCode::FAILURE;
     }
-    let is_good = !imported.is_whole() || is_served(&imported, from);
+    // Pages that it names must be there before it is checked.
+    if let Some(path) = &words.output
+        && let Err((path, error)) = write_files(path, &imported)
+    {
+        return wrong(&format!("cannot write {}: {error}", path.display()));
+    }
+    let has_files = words.output.is_some() && !imported.files.is_empty();
+    let checked = words.output.clone().filter(|_| has_files).unwrap_or(from);
+    let is_good = !imported.is_whole() || is_served(&imported, checked);
     if words.strict && !is_good {
         talk::err("error: nothing is written: with --strict, the result must pass `handfast check`");
         return ExitCode::FAILURE;
@@ -91,6 +102,19 @@ fn refused() -> ExitCode {
 fn wrong(error: &str) -> ExitCode {
     talk::err(&format!("error: {error}"));
     ExitCode::from(2)
+}
+
+/// Writes the files that the new configuration names into its folder. With `--strict` there are none: each has a note.
+fn write_files(config: &Path, imported: &Imported) -> Result<(), (PathBuf, std::io::Error)> {
+    let folder = config.parent().unwrap_or(Path::new(""));
+    if !imported.files.is_empty() && config.exists() {
+        return Err((config.to_owned(), std::io::ErrorKind::AlreadyExists.into()));
+    }
+    for file in &imported.files {
+        let path = folder.join(&file.name);
+        write(&path, &file.content).map_err(|error| (path, error))?;
+    }
+    Ok(())
 }
 
 /// Never replaces a file: a person may have edited it.

@@ -71,7 +71,12 @@ impl<'v> Import<'v> {
         Ok(Formula::All(all))
     }
 
-    fn matcher(&mut self, name: &str, at: &At<'v>, facts: ServiceFacts) -> Result<Formula, MatchError> {
+    pub(super) fn matcher(
+        &mut self,
+        name: &str,
+        at: &At<'v>,
+        facts: ServiceFacts,
+    ) -> Result<Formula, MatchError> {
         match name {
             "host" => hosts(&at.texts()),
             "path" => at

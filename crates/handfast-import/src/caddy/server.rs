@@ -7,7 +7,7 @@ use super::{At, Import, REDIRECTS, bounded};
 use crate::address::{listeners, networks};
 use crate::cells::{Changes, add_route};
 use crate::draft::{Draft, WholeDraft};
-use crate::note::Fate;
+use crate::note::{Fate, Outcome};
 use crate::toml::{Section, list, table};
 
 /// Maximum number of addresses for a range of ports.
@@ -21,14 +21,14 @@ struct Listener {
 }
 
 impl<'v> Import<'v> {
-    /// The services of all servers, and whether each was refused. `is_refused`: what all of them need was refused.
+    /// The services of all servers, and the conversion of each. `of_all`: that of what all of them have.
     pub(super) fn servers(
         &mut self,
         http: &At<'v>,
         certificates: &Certificates,
-        is_refused: bool,
+        of_all: Outcome,
         whole: &mut WholeDraft,
-    ) -> Vec<(String, Draft, bool)> {
+    ) -> Vec<(String, Draft, Outcome)> {
         let port = |key: &str, usual: i64| http.get(key).number().unwrap_or(usual);
         let (plain_port, tls_port) = (port("http_port", 80), port("https_port", 443));
         let mut services = Vec::new();
@@ -40,7 +40,7 @@ impl<'v> Import<'v> {
                 && !qualifying(server).is_empty();
         }
         for (name, server) in servers {
-            let before = self.notes.refusals();
+            let before = self.notes.mark();
             self.report_keys(server.clone(), "server");
             let mut groups: Vec<(bool, Vec<Listener>)> = Vec::new();
             let listeners = self.listeners(&server);
@@ -57,7 +57,7 @@ impl<'v> Import<'v> {
                     None => groups.push((has_tls, vec![listener])),
                 }
             }
-            let is_refused = is_refused || self.notes.refused_since(before);
+            let of_server = of_all.max(self.notes.outcome_since(before));
             let is_alone = groups.len() == 1;
             for (has_tls, group) in groups {
                 let kind = if is_alone {
@@ -76,10 +76,10 @@ impl<'v> Import<'v> {
                 } else {
                     End::Nothing
                 };
-                let before = self.notes.refusals();
+                let before = self.notes.mark();
                 let service =
                     self.service(&name, &server, (has_tls, &group), rest, (&names, certificates), whole);
-                services.push((name, service, is_refused || self.notes.refused_since(before)));
+                services.push((name, service, of_server.max(self.notes.outcome_since(before))));
             }
         }
         if redirects && !has_plain {
@@ -91,7 +91,7 @@ impl<'v> Import<'v> {
             let mut route = Draft::default();
             route.put("", "redirect", "https");
             service.routes.push(route);
-            services.push((REDIRECTS.into(), service, is_refused));
+            services.push((REDIRECTS.into(), service, of_all));
         }
         services
     }
@@ -156,13 +156,13 @@ impl<'v> Import<'v> {
         let forwards = !proxies.is_empty();
         self.limits(server, forwards, &mut service);
         for (cell, end) in &cells {
-            let route = self.route_of(cell, end, facts, &mut service);
+            let route = self.route_of(server, cell, end, facts, &mut service);
             let rest = cell.path.is_some() && cell.conditions.path.is_none();
             add_route(&mut service, cell.conditions.hosts.as_ref(), route);
             if rest {
                 // A target without a path, `*`, has none to change.
                 let cell = Cell { path: None, ..cell.clone() };
-                let route = self.route_of(&cell, end, facts, &mut service);
+                let route = self.route_of(server, &cell, end, facts, &mut service);
                 add_route(&mut service, cell.conditions.hosts.as_ref(), route);
             }
         }
@@ -224,7 +224,14 @@ impl<'v> Import<'v> {
     }
 
     /// The route of a cell, without its hosts.
-    fn route_of(&mut self, cell: &Cell, end: &End<'v>, facts: ServiceFacts, service: &mut Draft) -> Draft {
+    fn route_of(
+        &mut self,
+        server: &At<'v>,
+        cell: &Cell,
+        end: &End<'v>,
+        facts: ServiceFacts,
+        service: &mut Draft,
+    ) -> Draft {
         let mut route = Draft::default();
         if let Some(path) = &cell.conditions.path {
             path.write(&mut route);
@@ -268,6 +275,9 @@ impl<'v> Import<'v> {
                 response.then(&cell.response);
                 towards(cell, &mut route);
             }
+        }
+        if matches!(end, End::Respond { is_error: true, .. } | End::Files(_) | End::Backend(_)) {
+            self.error_pages(server, cell, facts, &mut route);
         }
         response.write("response", route.of(""));
         if let Some(clients) = &cell.allow {

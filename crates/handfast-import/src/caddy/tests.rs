@@ -1,6 +1,7 @@
 //! Tests of the requests that a route matches, and of refused configurations.
 
 mod chance;
+mod errors;
 
 use super::*;
 

@@ -20,6 +20,8 @@ pub(super) enum End<'v> {
     Respond {
         value: Value,
         status: i64,
+        /// True if it is an error, which Caddy's handlers of errors answer.
+        is_error: bool,
     },
     Redirect(String, String),
     /// The value of `files`.
@@ -584,7 +586,7 @@ impl<'w, 'v> Walk<'w, 'v> {
             let kind = kind.unwrap_or_else(|| "text/plain; charset=utf-8".into());
             table([("status", status.into()), ("content", body.into()), ("type", kind.into())])
         };
-        self.finish(cell.clone(), End::Respond { value, status });
+        self.finish(cell.clone(), End::Respond { value, status, is_error: name == "error" });
     }
 
     /// `file_server`.

@@ -3,11 +3,12 @@
 use super::around::Around;
 use super::condition::{self, Phase};
 use super::grammar::{self, Line};
+use super::pages::Page;
 use super::state::Import;
 use super::value::{Text, parts, template};
 use crate::cells::{Atom, Changes, Formula, is_of_connection, names_client};
 use crate::note::Fate;
-use crate::toml::{Value, table};
+use crate::toml::Value;
 
 /// Action of a rule.
 #[derive(Clone, Debug)]
@@ -18,6 +19,8 @@ pub(super) enum Action {
         status: i64,
         fields: Changes,
         is_refusal: bool,
+        /// True if the page for errors of this status is its content.
+        has_page: bool,
     },
     Redirect {
         to: String,
@@ -60,10 +63,12 @@ pub(super) struct Rule<'d> {
 pub(super) struct OfResponses<'d> {
     /// With the condition, the changes, and whether they are also for responses that the proxy makes.
     pub(super) rules: Vec<(&'d Line, Formula, Changes, bool)>,
+    /// Pages in the place of errors that backends send.
+    pub(super) pages: Vec<(&'d Line, Page)>,
 }
 
 /// Words behind which the condition begins.
-fn without_condition(words: &[String]) -> &[String] {
+pub(super) fn without_condition(words: &[String]) -> &[String] {
     let end = words.iter().position(|word| word == "if" || word == "unless").unwrap_or(words.len());
     &words[..end]
 }
@@ -83,6 +88,7 @@ impl<'d> Import<'d> {
                 status: 200,
                 fields: Changes::default(),
                 is_refusal: false,
+                has_page: false,
             };
             rules.push(Rule { line, phase: first, formula, action });
         }
@@ -298,59 +304,6 @@ impl<'d> Import<'d> {
         }
     }
 
-    /// `deny` and `return`: a status, and perhaps a text.
-    fn respond(
-        &mut self,
-        line: &'d Line,
-        words: &[String],
-        usual: i64,
-        is_refusal: bool,
-        around: &Around<'_, 'd>,
-    ) -> Option<Action> {
-        let (mut status, mut content, mut kind) = (usual, None, None);
-        let mut fields = Changes::default();
-        let mut words = words.iter().map(String::as_str);
-        while let Some(word) = words.next() {
-            match word {
-                "status" | "deny_status" => match words.next().unwrap_or_default().parse::<i64>() {
-                    Ok(code @ 200..=599) => status = code,
-                    _ => self.note(line, Fate::Refused, "expected a status from 200 to 599"),
-                },
-                "content-type" => kind = words.next().map(ToOwned::to_owned),
-                "string" => content = words.next().map(ToOwned::to_owned),
-                "lf-string" => {
-                    let text = words.next().unwrap_or_default();
-                    if text.contains('%') {
-                        self.note(line, Fate::Refused, "the content of a response is a fixed text");
-                    }
-                    content = Some(text.to_owned());
-                }
-                "default-errorfiles" => {}
-                "hdr" => {
-                    let (name, text) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
-                    match template(text, around.facts) {
-                        Ok(value) => fields.add(name, value.text),
-                        Err(what) => self.note(line, Fate::Refused, format!("Handfast has no {what}")),
-                    }
-                }
-                other => {
-                    let effect = format!("{other}: the content of a response is a text in the configuration");
-                    self.note(line, if is_refusal { Fate::Approximated } else { Fate::Refused }, effect);
-                    words.next();
-                }
-            }
-        }
-        let value = match content {
-            None => status.into(),
-            Some(content) => table([
-                ("status", status.into()),
-                ("content", content.into()),
-                ("type", kind.unwrap_or_else(|| "text/plain".into()).into()),
-            ]),
-        };
-        Some(Action::Respond { value, status, fields, is_refusal })
-    }
-
     /// `redirect scheme`, `prefix` or `location`.
     fn redirect(&mut self, line: &'d Line, from: usize, around: &Around<'_, 'd>) -> Option<Action> {
         let words: Vec<&str> = without_condition(line.from(from)).iter().map(String::as_str).collect();
@@ -474,10 +427,14 @@ impl<'d> Import<'d> {
 
     /// `http-response` and `http-after-response`.
     pub(super) fn of_responses(&mut self, around: &mut Around<'_, 'd>) -> OfResponses<'d> {
-        let mut rules = Vec::new();
+        let (mut rules, mut pages) = (Vec::new(), Vec::new());
         let proxy = around.proxy.clone();
         for kind in ["http-response", "http-after-response"] {
             for line in proxy.own(&[kind]) {
+                if (kind, line.word(1)) == ("http-response", "return") {
+                    pages.extend(self.page_of_response(line, &proxy).map(|page| (line, page)));
+                    continue;
+                }
                 if !["set-header", "add-header", "del-header"].contains(&line.word(1)) {
                     // Their rows have the notes.
                     continue;
@@ -510,7 +467,7 @@ impl<'d> Import<'d> {
                 self.remarks(line, around);
             }
         }
-        OfResponses { rules }
+        OfResponses { rules, pages }
     }
 }
 

@@ -6,6 +6,7 @@ use super::around::Around;
 use super::backend::Backend;
 use super::grammar::Line;
 use super::listen::Bind;
+use super::pages::{self, Pages};
 use super::proxy::Proxy;
 use super::rules::{Action, OfResponses};
 use super::state::Import;
@@ -14,21 +15,21 @@ use super::walk::{Cell, End, Walk};
 use crate::address::listeners;
 use crate::cells::{Changes, Formula, add_route, covers};
 use crate::draft::{Draft, WholeDraft};
-use crate::note::Fate;
+use crate::note::{Fate, Outcome};
 use crate::toml::{Value, list, table};
 
 /// Number of the first phase of a backend's rules, after those of its frontend.
 const BACKEND_RULES_START: usize = 10;
 
 impl<'d> Import<'d> {
-    /// Adds the services of a frontend or `listen`. `is_refused`: what all services need was refused.
-    pub(super) fn services(&mut self, proxy: &Proxy<'d>, is_refused: bool, whole: &mut WholeDraft) {
-        let before = self.notes.refusals();
+    /// Adds the services of a frontend or `listen`. `of_all`: the conversion of what all services have.
+    pub(super) fn services(&mut self, proxy: &Proxy<'d>, of_all: Outcome, whole: &mut WholeDraft) {
+        let before = self.notes.mark();
         let lines: Vec<_> = proxy.section.lines.iter().filter(|line| line.begins(&["bind"])).collect();
         let groups = self.binds(&lines);
         let is_alone = groups.len() == 1;
         // A refused `bind` concerns all services of the proxy: a redirect to an address that does not exist helps no client.
-        let is_refused = is_refused || self.notes.refused_since(before);
+        let of_all = of_all.max(self.notes.outcome_since(before));
         for group in &groups {
             let kind = match (is_alone, group[0].has("ssl")) {
                 (true, _) => "",
@@ -36,9 +37,9 @@ impl<'d> Import<'d> {
                 (false, false) => "-plain",
             };
             let name = self.new_name(&format!("{}{kind}", proxy.name()));
-            let before = self.notes.refusals();
+            let before = self.notes.mark();
             let service = self.service(&name, proxy, group);
-            whole.add(name, service, is_refused || self.notes.refused_since(before));
+            whole.add(name, service, of_all.max(self.notes.outcome_since(before)));
         }
     }
 
@@ -206,17 +207,20 @@ impl<'d> Import<'d> {
         self.settle(&backends, service);
         if self.is_http {
             self.limits(proxy, &backends, service);
+            let pages = self.pages(proxy);
             for (cell, end) in cells {
-                let route = self.route(&cell, &end, &backends, (&responses, &of_frontend), service);
+                let route = self.route(&cell, &end, &backends, (&responses, &of_frontend), &pages, service);
                 let rest = cell.path.is_some() && cell.conditions.path.is_none();
                 add_route(service, cell.conditions.hosts.as_ref(), route);
                 if rest {
                     // A target without a path, `*`, has none to change.
                     let cell = Cell { path: None, ..cell };
-                    let route = self.route(&cell, &end, &backends, (&responses, &of_frontend), service);
+                    let route =
+                        self.route(&cell, &end, &backends, (&responses, &of_frontend), &pages, service);
                     add_route(service, cell.conditions.hosts.as_ref(), route);
                 }
             }
+            pages::move_to_service(service);
         } else {
             self.limits_of_bytes(proxy, &backends, service);
             self.rules_by_name(proxy, &cells, &backends, service);
@@ -230,6 +234,7 @@ impl<'d> Import<'d> {
         end: &End,
         backends: &[Backend<'d>],
         (responses, of_frontend): (&BTreeMap<String, OfResponses<'d>>, &OfResponses<'d>),
+        pages: &Pages,
         service: &mut Draft,
     ) -> Draft {
         let mut route = Draft::default();
@@ -245,9 +250,12 @@ impl<'d> Import<'d> {
         }
         let mut response = Changes::default();
         match end {
-            End::Respond(value, fields) => {
+            End::Respond(value, fields, has_page) => {
                 route.put("", "respond", value.clone());
                 response.then(fields);
+                if *has_page {
+                    self.error_pages(pages, cell.backend.as_deref(), &[], &mut route);
+                }
             }
             End::Redirect(to, status) => {
                 route.put(
@@ -260,9 +268,13 @@ impl<'d> Import<'d> {
                 if let Some(backend) = backends.iter().find(|backend| backend.proxy.name() == name) {
                     self.forward(backend, cell, &mut route, service);
                 }
-                if let Some(rules) = responses.get(name) {
+                let of_backend = responses.get(name);
+                if let Some(rules) = of_backend {
                     self.change_response(rules, cell, true, &mut response);
                 }
+                let replaced = of_backend.into_iter().chain([of_frontend]).flat_map(|rules| &rules.pages);
+                let replaced: Vec<_> = replaced.cloned().collect();
+                self.error_pages(pages, Some(name), &replaced, &mut route);
             }
         }
         self.change_response(of_frontend, cell, matches!(end, End::Backend(_)), &mut response);

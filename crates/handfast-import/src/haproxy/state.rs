@@ -9,7 +9,7 @@ use super::proxy::Proxy;
 use super::rows::{self, ROWS};
 use super::value;
 use crate::draft::WholeDraft;
-use crate::imported::in_folder;
+use crate::imported::{NewFiles, in_folder};
 use crate::note::{Fate, Notes};
 
 /// A certificate of `load` or `ssl-f-use`.
@@ -33,6 +33,10 @@ pub(super) struct Import<'d> {
     /// The lines of `global`.
     pub(super) global: Vec<&'d Line>,
     pub(super) users: Vec<&'d Section>,
+    /// The sections `http-errors`.
+    pub(super) errors: Vec<&'d Section>,
+    /// Pages of the new configuration.
+    pub(super) files: NewFiles,
     pub(super) certificate_base: PathBuf,
     pub(super) key_base: PathBuf,
     /// The certificates of `crt-store`.
@@ -63,6 +67,8 @@ impl<'d> Import<'d> {
             notes: Notes::default(),
             proxies,
             users: of_kind("userlist").collect(),
+            errors: of_kind("http-errors").collect(),
+            files: NewFiles::default(),
             certificate_base: certificates.unwrap_or_default().into(),
             key_base: text("key-base").unwrap_or_default().into(),
             loads: Vec::new(),

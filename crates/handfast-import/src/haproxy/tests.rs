@@ -1,6 +1,7 @@
 //! Tests of HAProxy's grammar, of the requests that a rule matches, and of refused configurations.
 
 mod chance;
+mod pages;
 
 use super::grammar::sections;
 use super::*;

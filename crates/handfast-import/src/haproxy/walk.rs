@@ -34,7 +34,8 @@ pub(super) struct Cell {
 #[derive(Clone, Debug)]
 pub(super) enum End {
     Backend(String),
-    Respond(Value, Changes),
+    /// The bool: with the page for errors of its status.
+    Respond(Value, Changes, bool),
     Redirect(String, String),
 }
 
@@ -153,7 +154,7 @@ impl<'d> Walk<'_, 'd> {
         if has_servers {
             self.finish(cell, End::Backend(name));
         } else {
-            self.finish(cell, End::Respond(503.into(), Changes::default()));
+            self.finish(cell, End::Respond(503.into(), Changes::default(), true));
         }
     }
 
@@ -163,7 +164,7 @@ impl<'d> Walk<'_, 'd> {
             let effect = "a backend must take clients with other names, and with none: write default_backend";
             return self.refuse(self.head, effect);
         }
-        self.finish(cell, End::Respond(503.into(), Changes::default()));
+        self.finish(cell, End::Respond(503.into(), Changes::default(), true));
     }
 
     /// Returns true if an earlier rule changed the path, host or field of a condition.
@@ -198,8 +199,8 @@ impl<'d> Walk<'_, 'd> {
         }
         match &rule.action {
             Action::Allow => return Some(Next::Phase),
-            Action::Respond { value, fields, .. } => {
-                self.finish(cell.clone(), End::Respond(value.clone(), fields.clone()));
+            Action::Respond { value, fields, has_page, .. } => {
+                self.finish(cell.clone(), End::Respond(value.clone(), fields.clone(), *has_page));
                 return None;
             }
             Action::Redirect { to, status } => {
@@ -210,7 +211,7 @@ impl<'d> Walk<'_, 'd> {
                 return None;
             }
             Action::Reject if self.import.is_http && !cell.conditions.is_whole() => {
-                self.finish(cell.clone(), End::Respond(403.into(), Changes::default()));
+                self.finish(cell.clone(), End::Respond(403.into(), Changes::default(), true));
                 return None;
             }
             Action::Reject => {

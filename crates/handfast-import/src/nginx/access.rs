@@ -1,8 +1,9 @@
-//! `allow`, `deny`, `auth_basic` and `limit_req`: access to a location, and its rate limit.
+//! `allow`, `deny`, `satisfy`, `auth_basic` and `limit_req`: access to a location, and its rate limit.
 
 use super::grammar::Directive;
 use super::scope::{Scope, own};
 use super::state::Import;
+use super::subrequests::auth_path;
 use crate::address::networks;
 use crate::draft::Draft;
 use crate::note::Fate;
@@ -11,9 +12,27 @@ use crate::toml::{Value, table};
 impl<'d> Import<'d> {
     /// Writes the access rules of a location that is passed to a backend. nginx applies none of them where it answers by `return`.
     pub(super) fn access(&mut self, scope: &Scope<'d>, route: &mut Draft) {
-        self.networks(scope, route);
+        if self.needs_addresses(scope) {
+            self.networks(scope, route);
+        }
         self.password(scope, route);
         self.rate(scope, route);
+        self.auth_request(scope, route);
+    }
+
+    /// Returns true if addresses restrict access. With `satisfy any`, one of several conditions is enough: a list that admits no client is none of
+    /// them, and a list that admits some cannot be an alternative to a password.
+    fn needs_addresses(&mut self, scope: &Scope<'d>) -> bool {
+        let Some(satisfy) = scope.last("satisfy").filter(|satisfy| satisfy.argument(0) == "any") else {
+            return true;
+        };
+        let others = usize::from(has_password(scope)) + usize::from(auth_path(scope).is_some());
+        let rules = scope.all_of(&["allow", "deny"]);
+        let admits = rules.iter().any(|rule| rule.name == "allow");
+        if others + usize::from(admits) > 1 {
+            self.note(satisfy, Fate::Refused, "a request must satisfy all that a route demands");
+        }
+        others == 0
     }
 
     /// Refuses a location if requests would go past what guards them, because a route has no exact path: with `= /a`, nginx does not take `/a/b`.
@@ -24,6 +43,9 @@ impl<'d> Import<'d> {
         server: &Scope<'d>,
     ) {
         let guard_of = |location: &'d Directive| guard(location, &server.within(location.inner()));
+        if own(location.inner(), "internal").is_some() {
+            return;
+        }
         let mine = guard_of(location);
         // They are sorted, the longest first.
         let reached = format!("{path}/");
@@ -82,7 +104,7 @@ impl<'d> Import<'d> {
         let (Some(realm), Some(file)) = (scope.last("auth_basic"), scope.last("auth_basic_user_file")) else {
             return;
         };
-        if realm.argument(0) == "off" {
+        if !has_password(scope) {
             return;
         }
         let is_plain = |sign: char| (sign.is_ascii_graphic() || sign == ' ') && !"\"\\$".contains(sign);
@@ -107,20 +129,21 @@ impl<'d> Import<'d> {
         if let Some(second) = limits.get(1) {
             self.note(second, Fate::Refused, "a route has one limit");
         }
-        let Some(name) = option(limit, "zone=") else {
+        let Some(name) = limit.option("zone=") else {
             return self.note(limit, Fate::Refused, "expected a zone");
         };
         let is_it = |zone: &&&Directive| {
-            option(zone, "zone=").is_some_and(|zone| zone.split(':').next() == Some(name))
+            zone.option("zone=").is_some_and(|zone| zone.split(':').next() == Some(name))
         };
-        let Some(zone) = self.zones.iter().find(is_it).copied() else {
+        let zones = self.zones.iter().filter(|zone| zone.name == "limit_req_zone");
+        let Some(zone) = zones.clone().find(is_it).copied() else {
             return self.note(
                 limit,
                 Fate::Refused,
                 format!("there is no limit_req_zone with the name {name}"),
             );
         };
-        let rate = option(zone, "rate=").and_then(|rate| {
+        let rate = zone.option("rate=").and_then(|rate| {
             let (number, per) = rate.split_once("r/")?;
             let per = match per {
                 "s" => "1s",
@@ -130,7 +153,7 @@ impl<'d> Import<'d> {
             Some((number.parse::<i64>().ok().filter(|number| (1..=1_000_000).contains(number))?, per))
         });
         // One fits always, and `burst` more.
-        let more = option(limit, "burst=").map_or(Some(0), |more| more.parse::<i64>().ok());
+        let more = limit.option("burst=").map_or(Some(0), |more| more.parse::<i64>().ok());
         let burst = more.filter(|more| (0..1_000_000).contains(more)).map(|more| more + 1);
         let (Some((requests, per)), Some(burst)) = (rate, burst) else {
             return self.note(
@@ -162,6 +185,12 @@ impl<'d> Import<'d> {
     }
 }
 
+/// Returns true if nginx requires a password.
+fn has_password(scope: &Scope<'_>) -> bool {
+    scope.last("auth_basic_user_file").is_some()
+        && scope.text("auth_basic").is_some_and(|realm| realm != "off")
+}
+
 /// Returns the directives that restrict access to a location, as written; empty without a restriction.
 fn guard(location: &Directive, scope: &Scope<'_>) -> Vec<String> {
     if own(location.inner(), "return").is_some() {
@@ -171,10 +200,7 @@ fn guard(location: &Directive, scope: &Scope<'_>) -> Vec<String> {
     if scope.text("auth_basic").is_some_and(|realm| realm != "off") {
         rules.extend(["auth_basic", "auth_basic_user_file"].iter().filter_map(|name| scope.last(name)));
     }
+    rules.extend(scope.last("auth_request").filter(|_| auth_path(scope).is_some()));
+    rules.extend(own(location.inner(), "internal"));
     rules.into_iter().map(Directive::text).collect()
-}
-
-/// The rest of the argument that starts with this.
-fn option<'d>(directive: &'d Directive, start: &str) -> Option<&'d str> {
-    directive.arguments.iter().find_map(|argument| argument.strip_prefix(start))
 }

@@ -3,11 +3,16 @@
 use super::location::Routes;
 use super::scope::Scope;
 use super::state::Import;
+use super::subrequests::{copied_field, is_user};
 use super::upstream::Target;
 use super::value::{ServerFacts, template};
 use crate::cells::{is_of_connection, names_client};
 use crate::draft::Draft;
 use crate::note::Fate;
+
+/// Difference of `{client-subject}`.
+const SUBJECT: &str =
+    "the parts of the name are in the order of the certificate, with a comma and a blank between them";
 
 impl<'d> Import<'d> {
     /// `proxy_set_header`. Returns whether the backend receives the client's `Host`.
@@ -50,8 +55,27 @@ impl<'d> Import<'d> {
                     self.note(directive, Fate::Refused, effect);
                 }
                 ("x-request-id", "$request_id") => {}
+                (name, value) if let Some(copied) = copied_field(scope, value) => {
+                    let value = if name.eq_ignore_ascii_case(&copied) {
+                        continue;
+                    } else if is_user(scope, &copied) {
+                        "{user}"
+                    } else {
+                        let effect =
+                            format!("a field of the server that decides is copied with its name: {copied}");
+                        self.note(directive, Fate::Refused, effect);
+                        continue;
+                    };
+                    let field = format!("{}: {value}", directive.argument(0));
+                    route.of("").append("set-request-headers", field);
+                    let effect = format!("the backend receives {copied}, too");
+                    self.note(directive, Fate::Approximated, effect);
+                }
                 (name, value) => match template(value, routes.facts) {
                     Ok(value) => {
+                        if value.contains("{client-subject}") {
+                            self.note(directive, Fate::Approximated, SUBJECT);
+                        }
                         let is_host = name == "host";
                         is_host_written |= is_host;
                         has_host |= is_host && value == "{host}";
@@ -80,6 +104,16 @@ impl<'d> Import<'d> {
         }
         for directive in scope.all("add_header") {
             let (name, value) = (directive.argument(0), directive.argument(1));
+            if value == "$upstream_cache_status" {
+                let effect = "responses that went through the cache have Cache-Status (RFC 9211)";
+                self.note(directive, Fate::Approximated, effect);
+                continue;
+            }
+            if copied_field(scope, value).is_some() {
+                let effect = "fields of the server that decides do not reach clients where it consents, such as renewed cookies";
+                self.note(directive, Fate::Approximated, effect);
+                continue;
+            }
             match template(value, facts) {
                 Ok(_) if value.is_empty() || is_of_connection(name) => {}
                 Ok(value) => {

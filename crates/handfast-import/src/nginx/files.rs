@@ -75,6 +75,9 @@ impl<'d> Import<'d> {
             keys.extend(precompressed.then(|| ("precompressed", list(["gzip"]))));
             table(keys)
         };
+        if let Some(mirror) = scope.last("mirror").filter(|mirror| mirror.argument(0) != "off") {
+            self.note(mirror, Fate::Refused, "requests for files are not copied");
+        }
         route.put("", "files", value);
         self.access(scope, route);
         self.response_fields(scope, route, routes.facts);
@@ -132,14 +135,14 @@ impl<'d> Import<'d> {
         Some(tried)
     }
 
-    /// `error_page` of a server, for all of its routes, where the page is a file.
-    pub(super) fn error_pages(&mut self, server: &'d Directive, scope: &Scope<'d>, routes: &mut [Draft]) {
+    /// `error_page` of a server or location, for its routes that have no others, where the page is a file.
+    pub(super) fn error_pages(&mut self, scope: &Scope<'d>, routes: &mut [Draft]) {
         let mut pages: Vec<(String, Value)> = Vec::new();
         for directive in scope.all("error_page") {
             let Some((page, statuses)) = directive.arguments.split_last() else { continue };
             let has_change = statuses.iter().any(|status| status.starts_with('='));
             let file = Some(page).filter(|page| page.starts_with('/') && !page.contains('$') && !has_change);
-            let Some(file) = file.and_then(|page| self.file_of(page, server, scope)) else {
+            let Some(file) = file.and_then(|page| file_of(self, page, scope)) else {
                 let effect = "errors have Handfast's own content: a page is a file, and the status stays";
                 self.note(directive, Fate::Approximated, effect);
                 continue;
@@ -153,20 +156,23 @@ impl<'d> Import<'d> {
         }
         let pages = table(pages.iter().map(|(status, file)| (status.as_str(), file.clone())));
         for route in routes {
+            if route.of("").has("error-pages") {
+                continue;
+            }
             route.put("", "error-pages", pages.clone());
             if scope.is_on("proxy_intercept_errors") && route.of("").has("backend") {
                 route.put("", "error-pages-for-backends", true);
             }
         }
     }
+}
 
-    /// The file for a path of a server.
-    fn file_of(&self, path: &str, server: &'d Directive, scope: &Scope<'d>) -> Option<String> {
-        let mut locations = server.inner().iter().filter(|inner| inner.name == "location");
-        let is_it = |location: &&Directive| location.arguments == ["=".to_owned(), path.to_owned()];
-        let own_scope = locations.rfind(is_it).map(|location| scope.within(location.inner()));
-        let scope = own_scope.as_ref().unwrap_or(scope);
-        let root = scope.text("root").filter(|root| !root.contains('$') && scope.last("alias").is_none())?;
-        Some(format!("{}{path}", self.path(root).trim_end_matches('/')))
-    }
+/// Returns the file for a path of a server.
+fn file_of<'d>(import: &Import<'d>, path: &str, scope: &Scope<'d>) -> Option<String> {
+    let mut locations = scope.server().iter().filter(|inner| inner.name == "location");
+    let is_it = |location: &&Directive| location.arguments == ["=".to_owned(), path.to_owned()];
+    let own_scope = locations.rfind(is_it).map(|location| scope.of_location(location));
+    let scope = own_scope.as_ref().unwrap_or(scope);
+    let root = scope.text("root").filter(|root| !root.contains('$') && scope.last("alias").is_none())?;
+    Some(format!("{}{path}", import.path(root).trim_end_matches('/')))
 }

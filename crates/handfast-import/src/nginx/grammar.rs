@@ -26,6 +26,11 @@ impl Directive {
         self.arguments.get(at).map_or("", String::as_str)
     }
 
+    /// The rest of the argument that starts with this, such as `zone=`.
+    pub(super) fn option(&self, start: &str) -> Option<&str> {
+        self.arguments.iter().find_map(|argument| argument.strip_prefix(start))
+    }
+
     pub(super) fn inner(&self) -> &[Directive] {
         self.block.as_deref().unwrap_or_default()
     }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::cache;
 use super::grammar::Directive;
 use super::listen::{self, Socket};
 use super::scope::{Scope, own};
@@ -9,11 +10,13 @@ use super::state::{Import, is_of_http};
 use super::value::{size, time, written_size};
 use crate::address::{listeners, networks};
 use crate::draft::{Draft, WholeDraft};
-use crate::note::Fate;
+use crate::note::{Fate, Outcome};
 use crate::toml::list;
 
 /// nginx's `client_max_body_size` where none is written.
 const DEFAULT_MAX_BODY_BYTES: u64 = 1 << 20;
+/// Directives of zones that others name.
+const ZONES: [&str; 3] = ["limit_req_zone", "limit_conn_zone", "proxy_cache_path"];
 /// Times of a service. nginx has them for each location; the longest one is written.
 const TIMES: [(&str, &str, &str); 6] = [
     ("proxy_connect_timeout", "limits", "connect"),
@@ -33,31 +36,32 @@ pub(super) struct Server<'d> {
 }
 
 impl<'d> Import<'d> {
-    pub(super) fn http(&mut self, directives: &'d [Directive], is_refused: bool, whole: &mut WholeDraft) {
+    pub(super) fn http(&mut self, directives: &'d [Directive], of_all: Outcome, whole: &mut WholeDraft) {
         let http = own(directives, "http");
         let block = http.map_or(directives, Directive::inner);
         let scope = Scope::new(block);
         let of_http = |directive: &&Directive| http.is_some() || is_of_http(&directive.name);
         self.upstreams = block.iter().filter(|inner| inner.name == "upstream").collect();
-        self.zones = block.iter().filter(|inner| inner.name == "limit_req_zone").collect();
+        let is_zone = |inner: &&Directive| ZONES.contains(&inner.name.as_str());
+        self.zones = block.iter().filter(is_zone).collect();
         // Options of servers and upstreams are reported with the services that use them.
         let is_around = |directive: &&Directive| !["server", "upstream"].contains(&directive.name.as_str());
-        let before = self.notes.refusals();
+        let before = self.notes.mark();
         for directive in block.iter().filter(of_http).filter(is_around) {
             self.report_one(directive, block);
         }
         let servers: Vec<_> = block.iter().filter(of_http).filter(|inner| inner.name == "server").collect();
         let groups = listen::groups(listen::sockets(&servers, self));
         whole.acme = self.issuer(block);
-        let is_refused = is_refused || self.notes.refused_since(before);
+        let of_all = of_all.max(self.notes.outcome_since(before));
         let mut names: Vec<String> = Vec::new();
         for group in groups {
             let name = name_of(&group[0], &names);
             names.push(name.clone());
             let of_group: Vec<_> = group[0].servers.iter().map(|index| servers[*index]).collect();
-            let before = self.notes.refusals();
+            let before = self.notes.mark();
             let service = self.service(&name, &group, &of_group, &scope);
-            whole.add(name, service, is_refused || self.notes.refused_since(before));
+            whole.add(name, service, of_all.max(self.notes.outcome_since(before)));
         }
     }
 
@@ -87,7 +91,9 @@ impl<'d> Import<'d> {
         if socket.has_header {
             self.header(&known[0], &mut service);
         }
+        self.connections(&known, socket, &mut service);
         let (uses_backends, is_forwarded) = self.routes(&known, socket, &mut service);
+        cache::mark_others(&mut service);
         if uses_backends {
             service.put("http", "forwarded", if is_forwarded { "x-forwarded" } else { "off" });
             self.limits(&known, &mut service);

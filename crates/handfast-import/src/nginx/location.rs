@@ -7,7 +7,7 @@ use super::pattern;
 use super::scope::{Scope, own};
 use super::state::Import;
 use super::upstream::Target;
-use super::value::{ServerFacts, template};
+use super::value::{ServerFacts, template, with_constants};
 use crate::draft::Draft;
 use crate::note::Fate;
 use crate::toml::{list, table};
@@ -52,6 +52,12 @@ impl<'d> Import<'d> {
                 server_name: own(server.directive.inner(), "server_name")
                     .map_or("", |names| names.argument(0)),
                 port: socket.port,
+                verified: match server.scope.text("ssl_verify_client") {
+                    _ if !socket.has_tls => None,
+                    Some("on") => Some("SUCCESS"),
+                    None | Some("off") => Some("NONE"),
+                    Some(_) => None,
+                },
             };
             let mut routes = Routes {
                 service: &mut *service,
@@ -62,7 +68,7 @@ impl<'d> Import<'d> {
             };
             let first = routes.service.routes.len();
             self.of_server(server, &hosts, &mut routes);
-            self.error_pages(server.directive, &server.scope, &mut routes.service.routes[first..]);
+            self.error_pages(&server.scope, &mut routes.service.routes[first..]);
             (uses_backends, is_forwarded) = (routes.uses_backends, routes.is_forwarded);
         }
         (uses_backends, is_forwarded)
@@ -117,6 +123,8 @@ impl<'d> Import<'d> {
             match location.arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
                 [path] | ["^~", path] if path.starts_with('/') => locations.push((path, false, location)),
                 ["=", path] if path.starts_with('/') && path != "/" => locations.push((path, true, location)),
+                // Only error_page can lead to it, which is noted there.
+                [name] if name.starts_with('@') && own(location.inner(), "return").is_some() => {}
                 ["=", "/"] => self.note(location, Fate::Refused, "a route cannot be for the path `/` alone: the application must answer it"),
                 ["~", expression] if pattern::beginnings(expression).is_some() => {}
                 _ => self.note(location, Fate::Refused, "routes have the beginning of a path, and no other regular expressions: write a location for each beginning"),
@@ -201,12 +209,17 @@ impl<'d> Import<'d> {
         }
         if own(location.inner(), "if").is_some() || own(location.inner(), "location").is_some() {
             self.note(location, Fate::Refused, "`if` and `location` in a location are not converted");
+        } else if own(location.inner(), "internal").is_some() {
+            route.put("", "respond", 404);
         } else if let Some(answer) = own(location.inner(), "return") {
             self.answer(answer, &scope, &mut route, routes);
         } else if let Some(pass) = own(location.inner(), "proxy_pass") {
             self.pass(pass, (path, is_exact), &scope, &mut route, routes);
         } else {
             self.files(location, (path, is_exact), &scope, &mut route, routes);
+        }
+        if own(location.inner(), "error_page").is_some() {
+            self.error_pages(&scope, std::slice::from_mut(&mut route));
         }
         routes.service.routes.push(route);
     }
@@ -221,7 +234,8 @@ impl<'d> Import<'d> {
         routes: &mut Routes<'_>,
     ) {
         let Some(without) = path.strip_suffix('/').filter(|without| !without.is_empty()) else { return };
-        let is_passed = own(location.inner(), "proxy_pass").is_some();
+        let is_passed =
+            own(location.inner(), "proxy_pass").is_some() && own(location.inner(), "internal").is_none();
         if is_passed && !all.iter().any(|(other, ..)| *other == without) {
             let mut route = with_hosts(hosts);
             route.put("", "path", without);
@@ -319,6 +333,9 @@ impl<'d> Import<'d> {
             route.put("", "rewrite-path", new);
         }
         self.access(scope, route);
+        self.without_content(pass, scope);
+        self.mirror(scope, route);
+        self.cache(scope, route, routes.service);
         self.compression(scope, route);
         let has_host = self.request_fields(scope, &target, route, routes);
         self.response_fields(scope, route, routes.facts);
@@ -338,19 +355,6 @@ fn expanded(location: &Directive) -> Vec<(String, &Directive)> {
     let is_expression = location.name == "location" && location.argument(0) == "~";
     let beginnings = Some(location.argument(1)).filter(|_| is_expression).and_then(pattern::beginnings);
     beginnings.unwrap_or_default().into_iter().map(|start| (start, location)).collect()
-}
-
-/// Returns the text of `proxy_pass`, in which variables that `set` gives a fixed text are that text.
-fn with_constants(text: &str, scope: &Scope<'_>) -> String {
-    let mut sets: Vec<(String, &str)> =
-        scope.every("set").map(|set| (set.argument(0).to_owned(), set.argument(1))).collect();
-    // The longest name first: `$app_port` is not `$app`.
-    sets.sort_by_key(|(name, _)| std::cmp::Reverse(name.len()));
-    let of = |name: &String| sets.iter().filter(|(other, _)| other == name).count() == 1;
-    let fixed = sets.iter().filter(|(name, value)| of(name) && !value.contains('$') && name.len() > 1);
-    let text = fixed.fold(text.to_owned(), |text, (name, value)| text.replace(name.as_str(), value));
-    // The target as the client sent it, which is what backends receive without a path, too.
-    text.strip_suffix("$request_uri").map(ToOwned::to_owned).unwrap_or(text)
 }
 
 /// The path of a location: nginx compares letters, so `/api` is for `/apis` too.

@@ -36,6 +36,18 @@ impl<'d> Scope<'d> {
         self.0.iter().flat_map(|level| level.iter()).filter(move |directive| directive.name == name)
     }
 
+    /// The blocks around it, of the server and outside, with another block of the server in the place of the inner ones.
+    pub(super) fn of_location(&self, location: &'d Directive) -> Self {
+        let mut levels: Vec<_> = self.0.iter().take(2).copied().collect();
+        levels.push(location.inner());
+        Self(levels)
+    }
+
+    /// The block of the server.
+    pub(super) fn server(&self) -> &'d [Directive] {
+        self.0.get(1).copied().unwrap_or_default()
+    }
+
     pub(super) fn last(&self, name: &str) -> Option<&'d Directive> {
         self.all(name).pop()
     }

@@ -21,7 +21,7 @@ pub(super) struct Import<'d> {
     pub(super) prefix: &'d Path,
     pub(super) notes: Notes,
     pub(super) upstreams: Vec<&'d Directive>,
-    /// Of `limit_req`.
+    /// Zones and folders, which other directives name: `limit_req_zone`, `limit_conn_zone`, `proxy_cache_path`.
     pub(super) zones: Vec<&'d Directive>,
 }
 
@@ -49,7 +49,9 @@ impl<'d> Import<'d> {
     pub(super) fn report(&mut self, block: &[Directive]) {
         for directive in block {
             self.report_one(directive, block);
-            if ["server", "location", "if"].contains(&directive.name.as_str()) {
+            // Clients reach no internal location: what uses it looks at its directives.
+            let is_internal = own(directive.inner(), "internal").is_some();
+            if ["server", "location", "if"].contains(&directive.name.as_str()) && !is_internal {
                 self.report(directive.inner());
             }
         }

@@ -6,7 +6,7 @@ use super::scope::{Scope, own};
 use super::state::Import;
 use super::value::time;
 use crate::draft::{Draft, WholeDraft};
-use crate::note::Fate;
+use crate::note::{Fate, Outcome};
 use crate::toml::list;
 
 /// The limits of a service, with nginx's defaults.
@@ -14,23 +14,23 @@ const TIMES: [(&str, Option<&str>, &str); 2] =
     [("proxy_timeout", Some("10m"), "idle"), ("proxy_connect_timeout", None, "connect")];
 
 impl<'d> Import<'d> {
-    pub(super) fn stream(&mut self, directives: &'d [Directive], is_refused: bool, whole: &mut WholeDraft) {
+    pub(super) fn stream(&mut self, directives: &'d [Directive], of_all: Outcome, whole: &mut WholeDraft) {
         let Some(stream) = own(directives, "stream").map(Directive::inner) else { return };
         self.upstreams = stream.iter().filter(|inner| inner.name == "upstream").collect();
         let is_around =
             |directive: &&Directive| !["server", "upstream", "map"].contains(&directive.name.as_str());
-        let before = self.notes.refusals();
+        let before = self.notes.mark();
         for directive in stream.iter().filter(is_around) {
             self.report_one(directive, stream);
         }
-        let is_refused = is_refused || self.notes.refused_since(before);
+        let of_all = of_all.max(self.notes.outcome_since(before));
         let servers: Vec<_> = stream.iter().filter(|inner| inner.name == "server").collect();
         for (at, server) in servers.iter().enumerate() {
             let name = format!("stream-{}", at + 1);
             let scope = Scope::new(stream).within(server.inner());
-            let before = self.notes.refusals();
+            let before = self.notes.mark();
             let service = self.stream_service(&name, server, &scope, stream);
-            whole.add(name, service, is_refused || self.notes.refused_since(before));
+            whole.add(name, service, of_all.max(self.notes.outcome_since(before)));
         }
     }
 

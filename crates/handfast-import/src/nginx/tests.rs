@@ -1,5 +1,8 @@
 //! Tests of nginx's grammar, of the order of names, and of options that are left out.
 
+mod cache;
+mod subrequests;
+
 use super::grammar::{Directive, directives};
 use super::*;
 use crate::note::UnknownVariable;
@@ -305,7 +308,7 @@ fn a_limit_has_the_rate_of_its_zone() {
 
 #[test]
 fn a_query_is_kept() {
-    let facts = super::value::ServerFacts { server_name: "a", port: None };
+    let facts = super::value::ServerFacts { server_name: "a", port: None, verified: None };
     let template = |text| super::value::template(text, facts);
     assert_eq!(template("/new$is_args$args").as_deref(), Ok("/new{query}"));
     assert_eq!(template("/new$is_args$query_string/$host").as_deref(), Ok("/new{query}/{host}"));

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::scope::Scope;
 use crate::note::UnknownVariable;
 
 /// Properties of the server that a text depends on.
@@ -11,6 +12,8 @@ pub(super) struct ServerFacts<'s> {
     pub(super) server_name: &'s str,
     /// Its port, if it listens on one alone.
     pub(super) port: Option<u16>,
+    /// Value of `$ssl_client_verify` in every request that is served; `None`: it depends on the client, or there is no TLS.
+    pub(super) verified: Option<&'static str>,
 }
 
 /// A text with variables in braces. **Errors**: the variable that Handfast does not have.
@@ -54,6 +57,8 @@ fn variable(name: &str, facts: ServerFacts<'_>) -> Option<String> {
         "host" => "{host}".into(),
         "remote_addr" | "proxy_protocol_addr" | "realip_remote_addr" => "{client-address}".into(),
         "ssl_client_escaped_cert" => "{client-certificate-pem}".into(),
+        "ssl_client_s_dn" => "{client-subject}".into(),
+        "ssl_client_verify" => facts.verified?.into(),
         "scheme" => "{scheme}".into(),
         "request_uri" => "{target}".into(),
         "request_id" => "{request-id}".into(),
@@ -63,6 +68,19 @@ fn variable(name: &str, facts: ServerFacts<'_>) -> Option<String> {
         "server_port" => facts.port?.to_string(),
         _ => return None,
     })
+}
+
+/// Returns the text of `proxy_pass`, in which variables that `set` gives a fixed text are that text.
+pub(super) fn with_constants(text: &str, scope: &Scope<'_>) -> String {
+    let mut sets: Vec<(String, &str)> =
+        scope.every("set").map(|set| (set.argument(0).to_owned(), set.argument(1))).collect();
+    // The longest name first: `$app_port` is not `$app`.
+    sets.sort_by_key(|(name, _)| std::cmp::Reverse(name.len()));
+    let of = |name: &String| sets.iter().filter(|(other, _)| other == name).count() == 1;
+    let fixed = sets.iter().filter(|(name, value)| of(name) && !value.contains('$') && name.len() > 1);
+    let text = fixed.fold(text.to_owned(), |text, (name, value)| text.replace(name.as_str(), value));
+    // The target as the client sent it, which is what backends receive without a path, too.
+    text.strip_suffix("$request_uri").map(ToOwned::to_owned).unwrap_or(text)
 }
 
 /// `60`, `60s`, `1m`, `1h30m`, `500ms`.

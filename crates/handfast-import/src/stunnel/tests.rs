@@ -89,7 +89,7 @@ fn a_service_that_cannot_be_kept_is_left_out_and_the_others_stay() {
 fn exceptions_by_name_belong_to_their_primary() {
     let other =
         "[other]\nsni = web:other.test\nsni = web:*.other.test\nconnect = 81\ncert = o.pem\nkey = o.key\n";
-    let Imported { config, notes } = good(&format!("{WEB}{other}"));
+    let Imported { config, notes, .. } = good(&format!("{WEB}{other}"));
     assert!(
         notes.iter().any(|note| note
             .to_string()
@@ -118,7 +118,7 @@ fn exceptions_by_name_belong_to_their_primary() {
 
 #[test]
 fn sections_of_one_name_are_services_of_two() {
-    let Imported { config, notes } = good(&format!(
+    let Imported { config, notes, .. } = good(&format!(
         "{WEB}{}[web-2]\naccept = 9\nconnect = 80\ncert = web.pem\n",
         WEB.replace("443", "444")
     ));

@@ -311,3 +311,34 @@ fn requests_are_answered_as_before() {
     needs!("haproxy", "curl");
     CASES.iter().for_each(case);
 }
+
+/// A page is taken out of a file of HAProxy, and the first line counts what was left out.
+#[test]
+fn pages_are_written_beside_a_configuration_that_says_what_it_lacks() {
+    needs!("curl");
+    let folder = Folder::new();
+    let [here, other, none] = std::array::from_fn(|_| address_of_ones_own());
+    let page = "HTTP/1.0 503 Service Unavailable\r\nContent-Type: text/html\r\n\r\n<p>Sorry</p>\n";
+    let page = folder.write("503.http", page).display().to_string();
+    let sections = format!(
+        "defaults\n mode http\n errorfile 503 {page}\nfrontend web\n bind {here}\n default_backend down\n\
+         backend down\n server a {none}\nfrontend other\n bind {other}\n http-request lua.x\n default_backend down\n"
+    );
+    let old = folder.write("old.cfg", sections).display().to_string();
+    let new = folder.path().join("new.toml").display().to_string();
+    let import = || tools::handfast(&["import", "haproxy", &old, "-o", &new]);
+    let read = |name: &str| std::fs::read_to_string(folder.file(name)).expect("it is there");
+    let ran = import();
+    let counts = "services: 0 as before, 1 with differences, 1 not converted";
+    assert_eq!(ran.code, Some(1), "{}", ran.all());
+    assert!(ran.talk.starts_with(counts), "{}", ran.all());
+    let config = read("new.toml");
+    assert_eq!(config.lines().next(), Some(&*format!("# Made of {old} by `handfast import`; {counts}.")));
+    assert_eq!(read("haproxy-503.html"), "<p>Sorry</p>\n");
+    // Neither file is replaced.
+    assert_eq!(import().code, Some(2));
+    let config = config.replace("haproxy-503", &folder.path().join("haproxy-503").display().to_string());
+    let _proxy = Proxy::start(format!("{config}\n[admin]\nlisten = \"127.0.0.1:0\"\n"));
+    let ran = tools::run("curl", &["-s", "--max-time", "20", &format!("http://{here}/")], b"");
+    assert_eq!(ran.output, "<p>Sorry</p>\n", "{}", ran.all());
+}
