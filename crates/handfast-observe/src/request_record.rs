@@ -87,6 +87,8 @@ pub struct RequestRecord {
     pub referer: Option<Box<str>>,
     /// The client's `User-Agent`; likewise.
     pub user_agent: Option<Box<str>>,
+    /// Its `traceparent` (W3C Trace Context); `None`: its service has no traces.
+    pub trace: Option<Box<str>>,
 }
 
 impl RequestRecord {
@@ -129,7 +131,13 @@ impl RequestRecord {
             user: None,
             referer: None,
             user_agent: None,
+            trace: None,
         }
+    }
+
+    /// The identifier of its trace, in 32 hexadecimal digits.
+    pub fn trace_id(&self) -> Option<&str> {
+        self.trace.as_deref()?.split('-').nth(1)
     }
 
     /// Its identifier, which the backend receives too.

@@ -128,7 +128,9 @@ fn fields(http: &Http) -> Vec<String> {
     }
     let id =
         http.request_id.as_ref().map(|name| format!("sends backends an identifier of the request in {name}"));
-    std::iter::once(sentence).chain(id).collect()
+    let trace =
+        http.trace_context.then(|| "continues or begins a trace for each request, in traceparent".to_owned());
+    std::iter::once(sentence).chain(id).chain(trace).collect()
 }
 
 /// The requests that a route is for.

@@ -81,6 +81,7 @@ pub(super) fn http(
         backend_version: section.or_default(&keys::BACKEND_VERSION),
         forwarded: Forwarded { x_forwarded, standard, trusted: values(trusted) },
         request_id: section.or_default(&keys::REQUEST_ID),
+        trace_context: section.or_default(&keys::TRACE_CONTEXT),
         head: head(&section),
         half_close: section.or_default(&keys::HALF_CLOSE),
         body_limit: section.optional(&keys::MAX_BODY).map(|most| most as u64),

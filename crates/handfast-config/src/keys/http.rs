@@ -60,6 +60,13 @@ section! {
         why "with it, a line in a log of the backend is found in the access log; most frameworks read this name",
         example "\"x-trace\"", elsewhere "unique-id unique-id-header request-id-header";
 
+    /// Gives each request a trace (W3C Trace Context): backends receive the `traceparent` of the client if it is valid, or a new one, and the
+    /// access log has the trace's identifier. Without it, the fields of clients are forwarded as they are.
+    TRACE_CONTEXT: Switch = "trace-context", Switch,
+        default "false",
+        why "a new trace is sampled, so every request would be recorded by systems that follow it",
+        example "true", elsewhere "tracing opentelemetry otel-trace otel-trace-context traceparent";
+
     /// Most bytes of a request's head or trailers, and of a response's. A request beyond it is answered with 431, a response
     /// with 502.
     MAX_HEADER_SIZE: Size = "max-header-size", Size(1024..=128 * 1024),

@@ -24,6 +24,8 @@ pub struct Http {
     pub forwarded: Forwarded,
     /// The field with the request's identifier, in lower case; `None`: none is sent.
     pub request_id: Option<Box<str>>,
+    /// True if each request has a `traceparent`.
+    pub trace_context: bool,
     /// Limits of heads and trailer sections.
     pub head: HeadLimits,
     /// The meaning of a client's FIN before its response.

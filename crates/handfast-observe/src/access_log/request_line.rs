@@ -28,6 +28,7 @@ impl Serialize for Line<'_> {
         line.known("version", connection.tls_version)?;
         line.known("client_subject", connection.client_subject.as_deref().map(shortened))?;
         line.is("request", record.id())?;
+        line.known("trace", record.trace_id())?;
         line.is("protocol", record.protocol.name())?;
         line.known("user", record.user.as_deref())?;
         line.is("method", record.method())?;

@@ -10,3 +10,4 @@ pub(crate) mod forward;
 pub(crate) mod gate;
 pub(crate) mod request;
 pub(crate) mod rules;
+pub(crate) mod trace;

@@ -104,11 +104,18 @@ fn shared(rules: &RequestRules) -> Option<Rc<RequestRules>> {
     (!rules.is_empty()).then(|| Rc::new(rules.clone()))
 }
 
+/// The field of a trace (W3C Trace Context).
+pub(crate) const TRACEPARENT: &str = "traceparent";
+/// The field with data of tracing systems, which belongs to it.
+pub(crate) const TRACESTATE: &str = "tracestate";
+
 /// The names of request fields that clients must not add as trailers.
 fn dropped_trailers(http: &Http, rules: &RequestRules, forward: Option<&ForwardAuth>) -> Rc<[Box<str>]> {
     let is_replaced = |rule: &&FieldRule| !matches!(rule.change, FieldChange::Add(_));
     let changed = rules.request.iter().filter(is_replaced).map(|rule| &rule.name);
-    changed.chain(forward.iter().flat_map(|forward| &forward.copy)).chain(&http.request_id).cloned().collect()
+    let copied = forward.iter().flat_map(|forward| &forward.copy);
+    let traces = http.trace_context.then_some([TRACEPARENT, TRACESTATE]).into_iter().flatten();
+    changed.chain(copied).chain(&http.request_id).cloned().chain(traces.map(Into::into)).collect()
 }
 
 impl ThreadRequestRoute {

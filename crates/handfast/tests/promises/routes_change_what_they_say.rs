@@ -151,3 +151,55 @@ fn trailers_have_the_rules_of_the_head() {
         assert!(!answer.contains(dropped), "{dropped}: {answer}");
     }
 }
+
+/// The log has the trace that the backend received: the client's if it is valid, or a new one.
+#[test]
+fn each_request_has_a_trace() {
+    needs!("curl");
+    let (folder, backend) = (Folder::new(), Backend::start(mirror));
+    let config = Config::to(&folder, backend.address).text("service", "mode", "http");
+    let ca = folder.write("ca.pem", &authority().pem).display().to_string();
+    for has_traces in [true, false] {
+        let proxy = Proxy::start(format!("{config}[service.http]\ntrace-context = {has_traces}\n"));
+        let address = proxy.address();
+        let url = format!("https://localhost:{}/", address.port());
+        let to = format!("localhost:{}:{}", address.port(), address.ip());
+        let common = ["-sS", "--cacert", &ca, "--resolve", &to, &url, "-H", "tracestate: a=b"];
+        let valid = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-00";
+        for (number, (version, sent)) in [
+            ("--http1.1", None),
+            ("--http2", None),
+            ("--http1.1", Some(valid)),
+            ("--http2", Some(valid)),
+            ("--http1.1", Some("00-0-0-00")),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            let field = sent.map(|sent| format!("TraceParent: {sent}"));
+            let more: Vec<&str> = field.iter().flat_map(|field| ["-H", field.as_str()]).collect();
+            let ran = tools::run("curl", &[&common[..], &[version], &more].concat(), b"");
+            let received = ran.output.to_lowercase();
+            let value = |name: &str| {
+                let mut lines =
+                    received.lines().filter_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
+                (lines.next().map(str::to_owned), lines.count())
+            };
+            let (parent, others) = value("traceparent");
+            assert_eq!(others, 0, "{received}");
+            let line = wait_until("the line", || {
+                let lines = proxy.output.so_far();
+                lines.into_iter().filter(|line| line.contains("\"method\":\"GET\"")).nth(number)
+            });
+            if !has_traces {
+                assert_eq!((parent.as_deref(), line.contains("\"trace\"")), (sent, false), "{received}");
+                continue;
+            }
+            let parent = parent.expect("each has one");
+            let is_kept = sent == Some(valid);
+            assert_eq!((parent == valid, parent.len()), (is_kept, 55), "{received}");
+            assert_eq!(value("tracestate").0.is_some(), is_kept, "{received}");
+            assert!(line.contains(&format!("\"trace\":\"{}\",", &parent[3..35])), "{parent} {line}");
+        }
+    }
+}

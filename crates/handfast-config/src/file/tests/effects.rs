@@ -426,6 +426,7 @@ const ROWS: &[Row] = &[
     row("[service.http]", "forwarded", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
     row("[service.http]", "trust-forwarded-from", "!!!!! !!!!! !!!!! !!!!! ++++? !!!"),
     row("[service.http]", "request-id", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
+    row("[service.http]", "trace-context", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
     row("[service.http]", "max-header-size", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
     row("[service.http]", "max-start-line", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
     row("[service.http]", "max-headers", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),

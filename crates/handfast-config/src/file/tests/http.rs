@@ -34,6 +34,7 @@ fn five_lines_are_a_service_in_http_mode() {
     let expected = Http {
         backend_version: BackendVersion::Http1,
         forwarded: Forwarded { x_forwarded: true, standard: false, trusted: Vec::new() },
+        trace_context: false,
         request_id: Some("x-request-id".into()),
         head: HeadLimits::default(),
         body_limit: None,

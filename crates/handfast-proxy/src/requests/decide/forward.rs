@@ -14,6 +14,8 @@ use handfast_http::http1::{
 
 use crate::requests::decide::connection::HttpConnection;
 use crate::requests::decide::rules::{self, RequestFacts, write_request_fields};
+use crate::requests::decide::trace;
+use crate::worker::request_routes::{TRACEPARENT, TRACESTATE};
 use handfast_config::model::RequestRules;
 use handfast_config::{PathRule, new_target};
 
@@ -32,7 +34,7 @@ pub(crate) fn write_head(
     rules: Option<&RequestRules>,
     prefix: Option<&PathRule>,
 ) -> OwnedRequest {
-    let RequestFacts { head, connection, id, path, sender, .. } = *facts;
+    let RequestFacts { head, connection, id, trace, path, sender, .. } = *facts;
     let http = &connection.http.model;
     let own_id = http.request_id.as_deref();
     let host = rules.and_then(|rules| rules::host(rules, facts));
@@ -55,6 +57,7 @@ pub(crate) fn write_head(
             || (field.kind() == Kind::Host && host.is_some())
             || (field.kind() != Kind::Host && rules::drops(of_route, field.name(head.text)))
             || own_id.is_some_and(|name| field.name(head.text).eq_ignore_ascii_case(name.as_bytes()))
+            || trace.is_some_and(|own| is_of_trace(field.name(head.text), head, own))
     };
     // In HTTP/1.0 the host may be in the target alone.
     let has_field = host.is_none() && head.fields.iter().any(|field| field.kind() == Kind::Host);
@@ -74,12 +77,21 @@ pub(crate) fn write_head(
     if let Some(name) = own_id {
         push(out, name, id.as_bytes());
     }
+    if let Some(trace) = trace {
+        push(out, TRACEPARENT, trace.as_bytes());
+    }
     if let Some(sender) = sender {
         sender.write(out);
     }
     write_request_fields(out, of_route, facts);
     end_head(&mut out.text, &HeadEnd::for_backend(head));
     OwnedRequest::written(written, head)
+}
+
+/// Returns true for fields of a trace that are written again, or that belong to a trace which was not continued.
+fn is_of_trace(name: &[u8], head: &RequestHead<'_>, own: &str) -> bool {
+    name.eq_ignore_ascii_case(TRACEPARENT.as_bytes())
+        || name.eq_ignore_ascii_case(TRACESTATE.as_bytes()) && trace::of_client(head) != Some(own)
 }
 
 /// The names of fields that are continued, in the order of [`x_forwarded`].

@@ -20,6 +20,7 @@ use crate::requests::decide::connection::{HttpConnection, Totals};
 use crate::requests::decide::forward;
 use crate::requests::decide::gate::{self, Routes};
 use crate::requests::decide::rules::{RequestFacts, ResponseFields};
+use crate::requests::decide::trace;
 use crate::requests::head::copy::Copy;
 use crate::requests::head::fault::Fault;
 use crate::requests::head::refusal::Refusal;
@@ -158,7 +159,11 @@ impl Request {
         let routes = Routes::find(&connection.http, head, chance);
         let route = routes.route;
         record.route.clone_from(&route.name);
-        let facts = RequestFacts { head, path, connection, id: record.id(), chance, sender: None };
+        if connection.http.model.trace_context {
+            record.trace = Some(trace::of_client(head).map_or_else(trace::made, str::to_owned).into());
+        }
+        let (id, trace) = (record.id(), record.trace.as_deref());
+        let facts = RequestFacts { head, path, connection, id, trace, chance, sender: None };
         let open = connection.thread.open.request(OpenRequest::new(&record, Moment::now()));
         let action = action(&routes, &facts);
         let forwarded = forward::write_head(&facts, route.rules.as_deref(), route.path.as_ref());
@@ -263,8 +268,8 @@ impl Request {
     pub(crate) fn admit(&mut self, head: &RequestHead<'_>, connection: &HttpConnection, sender: &Identified) {
         let route = &self.route;
         let path = head.target.path();
-        let facts =
-            RequestFacts { head, path, connection, id: self.record.id(), chance: 0, sender: Some(sender) };
+        let (id, trace) = (self.record.id(), self.record.trace.as_deref());
+        let facts = RequestFacts { head, path, connection, id, trace, chance: 0, sender: Some(sender) };
         self.action = route_action(route, &facts);
         self.head = forward::write_head(&facts, route.rules.as_deref(), route.path.as_ref());
         self.response_fields = route.rules.as_ref().and_then(|rules| ResponseFields::new(rules, &facts));

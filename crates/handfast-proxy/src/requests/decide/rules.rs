@@ -21,6 +21,8 @@ pub(crate) struct RequestFacts<'a> {
     pub(crate) path: &'a [u8],
     pub(crate) connection: &'a HttpConnection,
     pub(crate) id: &'a str,
+    /// Its `traceparent`, where the service has traces.
+    pub(crate) trace: Option<&'a str>,
     /// A random number, where a route is for a share of its requests.
     pub(crate) chance: u64,
     /// `None`: its route does not ask, or it is not known yet.

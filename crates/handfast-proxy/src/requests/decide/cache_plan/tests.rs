@@ -17,7 +17,8 @@ fn plan<T>(
     let text = head(&[&format!("GET {path} HTTP/1.1"), "Host: localhost", field]);
     with_head(&text, &HeadLimits::default(), |head| {
         let connection = &fixture.connection;
-        let facts = RequestFacts { head, path: path.as_bytes(), connection, id: "", chance: 0, sender };
+        let facts =
+            RequestFacts { head, path: path.as_bytes(), connection, id: "", trace: None, chance: 0, sender };
         let mut routes = Routes::find(&connection.http, head, 0);
         let first = connection.http.routes.first().filter(|_| routes.route.name.is_none());
         routes.route = first.unwrap_or(routes.route);
