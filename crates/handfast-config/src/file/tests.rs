@@ -25,6 +25,7 @@ mod http;
 mod of_service;
 mod towards_backends;
 mod site;
+mod variables;
 mod wrong;
 
 fn read(text: &str) -> Parsed {

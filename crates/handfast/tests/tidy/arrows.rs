@@ -179,8 +179,8 @@ const TABLE: [Arrows; 28] = [
             "handfast-tls",
             "handfast-wire",
         ],
-        theirs: &["annotate-snippets", "globset", "nix", "thiserror", "toml"],
-        in_tests: &["proptest", "tempfile"],
+        theirs: &["annotate-snippets", "globset", "nix", "serde_json", "thiserror", "toml"],
+        in_tests: &["jsonschema", "proptest", "tempfile"],
         never: "config is text to a model: it opens no socket, serves nothing and knows no product",
     },
     Arrows {
