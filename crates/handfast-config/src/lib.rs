@@ -24,6 +24,7 @@ mod file;
 mod files;
 mod flags;
 mod foreign;
+mod format;
 mod hidden;
 mod foreign_keys;
 mod keys;
@@ -61,6 +62,7 @@ pub use explain::{
 };
 pub use file::{Loaded, Parsed, load, load_text, parse};
 pub use flags::{FlagInput, from_flags};
+pub use format::{FormatError, format};
 pub use json_schema::json_schema;
 pub use path_readings::{TooManyReadings, path_readings};
 pub use path_rule::PathRule;

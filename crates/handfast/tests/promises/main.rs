@@ -79,6 +79,7 @@ mod backends_that_are_revoked_are_refused;
 mod real_servers_are_backends_with_tls;
 mod checks_and_operators_take_backends_out;
 mod a_configuration_may_be_in_parts;
+mod configurations_are_formatted_and_passwords_hashed;
 mod checks_find_what_connections_would;
 // relay
 mod a_backend_is_told_who_the_client_is;
