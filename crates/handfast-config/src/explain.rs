@@ -28,8 +28,8 @@ mod target;
 pub use host::explain_host;
 pub use phrases::CertificateFact;
 use phrases::{
-    backend, backend_tls, backends, certificate_fact, client_certificates, clients_at, list, place, policy,
-    prefixes, protocols, target,
+    addresses, backend, backend_tls, backends, certificate_fact, client_certificates, clients_at, list,
+    place, policy, protocols, target,
 };
 pub use target::{ExplainRequest, ExplainTarget, ExplainTargetError};
 
@@ -51,6 +51,10 @@ pub fn explain(config: &Config, facts: &[CertificateFact]) -> String {
         format!("One line for each connection and HTTP request goes to {to}.")
     });
     let _ = writeln!(text, "{admin}\n{log}");
+    if !config.access_log_redact.is_empty() {
+        let names = list(&config.access_log_redact);
+        let _ = writeln!(text, "The lines have no values of the parameters {names} in queries.");
+    }
     if !config.process.weak_keys.is_empty() {
         let files = list(config.process.weak_keys.iter().map(|file| file.display()));
         let _ = writeln!(text, "Keys that are on the lists {files} are refused, on both sides.");
@@ -61,9 +65,9 @@ pub fn explain(config: &Config, facts: &[CertificateFact]) -> String {
     if !config.process.sandbox {
         text.push_str("The process has no sandbox.\n");
     }
-    for one in &config.services {
+    for (index, one) in config.services.iter().enumerate() {
         text.push('\n');
-        text.push_str(&service(one, facts));
+        text.push_str(&service(one, config.service_files.get(index), facts));
     }
     text
 }
@@ -92,8 +96,9 @@ fn process(process: &Process) -> String {
     )
 }
 
-fn service(service: &Service, facts: &[CertificateFact]) -> String {
+fn service(service: &Service, file: Option<&String>, facts: &[CertificateFact]) -> String {
     let mut lines = vec![format!("Service {}", service.name)];
+    lines.extend(file.map(|file| format!("is written in {file}")));
     lines.push(clients_at(service));
     if service.listen.iter().any(|address| matches!(address, Address::Unix(_))) {
         lines.push(format!("  with mode {:04o} for unix sockets", service.listen_mode));
@@ -285,12 +290,13 @@ fn rule(rule: &ServiceRule, uses_backends: bool) -> String {
 
 fn proxy_headers(headers: &ProxyProtocol) -> Vec<String> {
     let mut lines = Vec::new();
-    if !headers.accept_from.is_empty() {
-        let senders = headers.accept_from.iter().map(|sender| match sender {
-            ProxySender::Prefix(prefix) => prefix.to_string(),
-            ProxySender::Unix => "its unix sockets".to_owned(),
-        });
-        lines.push(format!("demands a PROXY header from {}, and believes it", list(senders)));
+    let senders = headers.accept_from.iter().map(|sender| match sender {
+        ProxySender::Prefix(prefix) => prefix.to_string(),
+        ProxySender::Unix => "its unix sockets".to_owned(),
+    });
+    let senders = addresses(&senders.collect::<Vec<_>>(), &headers.accept_from_files);
+    if !senders.is_empty() {
+        lines.push(format!("demands a PROXY header from {senders}, and believes it"));
     }
     if let Some(sent) = headers.send {
         let certificate = match headers.client_certificate {
@@ -322,8 +328,8 @@ fn source(source: &Source) -> Option<String> {
 
 /// Describes the clients that a service admits by address.
 fn admission(admission: &Admission) -> Vec<String> {
-    let Admission { allow, refuse, rate } = admission;
-    let (only, none) = (prefixes(allow), prefixes(refuse));
+    let Admission { allow, allow_files, refuse, refuse_files, rate } = admission;
+    let (only, none) = (addresses(allow, allow_files), addresses(refuse, refuse_files));
     let clients = match (only.is_empty(), none.is_empty()) {
         (true, true) => None,
         (true, false) => Some(format!("resets clients from {none}")),

@@ -1,11 +1,12 @@
 //! From a file's text to the model: everything that is wrong is found in one go.
 //!
-//! In: the file's name and text, and whether a path is a folder. Out: a [`Config`] and what is odd about it, or every
+//! In: the file's name and text, and answers of the machine. Out: a [`Config`] and what is odd about it, or every
 //! reason why there is none. Pure, so that it can be fuzzed: only [`load`] touches the disk.
 //!
 //! The order is that of the file: each section is read by its description (`keys.rs`), then checked against what
 //! is around it (`check.rs`).
 
+use std::borrow::Cow;
 use std::io;
 use std::path::Path;
 use std::time::SystemTime;
@@ -17,11 +18,14 @@ use toml::de::DeTable;
 use super::check::{self, Listeners};
 use super::files::Named;
 use super::foreign;
+use super::include::{self, IncludedFile};
 use super::keys;
+use super::machine::{Folders, MAX_BYTES, Machine, Nowhere, ThisMachine, text_of};
 use super::model::{
     Address, CertificateEntry, ClientCertificates, Config, Limits, Places, Process, RestartSetting,
     RestartSettings, Service, ServiceRule, Tickets, Tls,
 };
+use super::part::Part;
 use super::policy;
 use super::problem::{Fault, Place, Problem};
 use super::reading::{Reading, values};
@@ -58,17 +62,14 @@ mod check_section;
 
 pub(crate) use acme::entry as acme_entry;
 
-/// Largest file that is read. Ten thousand services fit; a device that never ends does not.
-pub(crate) const MAX_BYTES: u64 = 16 << 20;
-
 /// A configuration and what is odd about it, or everything that is wrong with it; in the order of the file.
 pub type Parsed = Result<(Config, Vec<Problem>), Vec<Problem>>;
 
 /// A configuration file that was read.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Loaded {
-    /// The file's text, for [`render`](super::render); empty when it could not be read.
-    pub text: String,
+    /// The name and text of the file, and of those that it includes, for [`render`](super::render); none when it could not be read.
+    pub texts: Vec<(String, String)>,
     /// The configuration, or its problems. These include problems of the files that it names.
     pub parsed: Parsed,
 }
@@ -77,17 +78,17 @@ pub struct Loaded {
 ///
 /// Touches the disk for the file itself and to see which paths are folders. Problems name the file as `path` does.
 pub fn load(path: &Path) -> Loaded {
-    load_bytes(path, read_input(path, MAX_BYTES).map(|bytes| bytes.to_vec()))
+    load_bytes(path, read_input(path, MAX_BYTES).map(|bytes| bytes.to_vec()), &ThisMachine::STRICT)
 }
 
 /// The same with the bytes of the file, or why they could not be read.
-pub(crate) fn load_bytes(path: &Path, bytes: io::Result<Vec<u8>>) -> Loaded {
+pub(crate) fn load_bytes(path: &Path, bytes: io::Result<Vec<u8>>, machine: &dyn Machine) -> Loaded {
     match text_of(bytes) {
-        Ok(text) => load_text(path, text),
+        Ok(text) => load_text_on(path, text, machine),
         Err(reason) => {
             let name = path.display().to_string();
             let problem = Problem::error(Place::File { file: name }, reason.to_string());
-            Loaded { text: String::new(), parsed: Err(vec![problem]) }
+            Loaded { texts: Vec::new(), parsed: Err(vec![problem]) }
         }
     }
 }
@@ -95,53 +96,73 @@ pub(crate) fn load_bytes(path: &Path, bytes: io::Result<Vec<u8>>) -> Loaded {
 /// Reads the text of a configuration file, which need not be the file's: problems name `path`, and relative paths start from its
 /// folder.
 pub fn load_text(path: &Path, text: String) -> Loaded {
-    let (parsed, named) = read(&path.display().to_string(), &text, &|path| path.is_dir());
+    load_text_on(path, text, &ThisMachine::STRICT)
+}
+
+pub(crate) fn load_text_on(path: &Path, text: String, machine: &dyn Machine) -> Loaded {
+    let name = path.display().to_string();
+    let ReadFiles { parsed, named, included } = read(&name, &text, machine);
     let parsed = parsed.map_err(|problems| named.with_problems_of_files(problems, SystemTime::now()));
-    Loaded { parsed, text }
+    let included = included.into_iter().map(|IncludedFile { name, text }| (name, text));
+    Loaded { parsed, texts: std::iter::once((name, text)).chain(included).collect() }
 }
 
-/// Reason why a file has no text.
-#[derive(Debug, thiserror::Error)]
-enum TextError {
-    #[error("cannot read the file: {0}")]
-    Read(#[from] io::Error),
-    #[error("line {line} is not UTF-8 text")]
-    NotUtf8 { line: usize },
-}
-
-fn text_of(bytes: io::Result<Vec<u8>>) -> Result<String, TextError> {
-    String::from_utf8(bytes?).map_err(|error| {
-        let good = &error.as_bytes()[..error.utf8_error().valid_up_to()];
-        TextError::NotUtf8 { line: good.iter().filter(|byte| **byte == b'\n').count() + 1 }
-    })
+impl Loaded {
+    /// The names and texts, as [`render`](super::render) takes them.
+    pub fn texts(&self) -> Vec<(&str, &str)> {
+        self.texts.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect()
+    }
 }
 
 /// Parses a configuration's text: the configuration and its warnings, or every problem.
 ///
-/// Relative paths start from the folder of `file_name`; `is_folder`: whether a path is a folder. Problems are in
+/// Relative paths start from the folder of `file_name`; `is_folder`: whether a path is a folder. There are no other files, and variables
+/// keep their names. Problems are in
 /// the order of the file. Cost: linear in the text; never panics.
 pub fn parse(file_name: &str, text: &str, is_folder: &dyn Fn(&Path) -> bool) -> Parsed {
-    read(file_name, text, is_folder).0
+    read(file_name, text, &Folders(is_folder)).parsed
 }
 
-/// The same, and the files that are named, even when it is refused.
-pub(crate) fn read(file_name: &str, text: &str, is_folder: &dyn Fn(&Path) -> bool) -> (Parsed, Named) {
-    let reading = Reading::new(file_name, text, is_folder).of_file(&keys::FILE);
+/// A configuration that was read, or is refused.
+pub(crate) struct ReadFiles {
+    pub(crate) parsed: Parsed,
+    /// The files that are named, even when it is refused.
+    pub(crate) named: Named,
+    pub(crate) included: Vec<IncludedFile>,
+}
+
+/// The same, with the files that are named and included.
+pub(crate) fn read(file_name: &str, text: &str, machine: &dyn Machine) -> ReadFiles {
+    let mut reading = Reading::new(file_name, text, machine).of_file(&keys::FILE);
     let whole = text;
-    let text = syntax::without_slips(&reading);
-    let has_slips = !reading.is_clean();
-    let config = text.as_deref().and_then(|text| {
-        let (tree, _) = DeTable::parse_recoverable(text);
-        config(&Table::open(&keys::FILE, tree.get_ref(), 0..0, &reading))
+    let text = syntax::without_slips(&reading.parts()[0], &reading);
+    let mut tree = text.as_deref().map(|text| DeTable::parse_recoverable(text).0);
+    let includes = tree.as_ref().and_then(|tree| {
+        let root = Table::unchecked(&keys::FILE, tree.get_ref(), &reading);
+        root.optional(&keys::INCLUDE)
     });
+    let included = include::files(includes.unwrap_or_default(), &reading);
+    included.iter().for_each(|IncludedFile { name, text }| reading.add(name, text));
+    let texts = texts_of_others(&reading);
+    if let Some(root) = &mut tree {
+        for (part, text) in reading.parts().iter().skip(1).zip(&texts) {
+            let Some(text) = text else { continue };
+            let (of_part, _) = DeTable::parse_recoverable(text);
+            include::merge(root.get_mut(), of_part.into_inner(), (part, &reading));
+        }
+    }
+    let has_slips = !reading.is_clean();
+    let config =
+        tree.as_ref().and_then(|tree| config(&Table::open(&keys::FILE, tree.get_ref(), 0..0, &reading)));
     if has_slips {
         reading.forget_missing();
     }
-    let foreign = foreign::file(whole, &reading).or_else(|| foreign::no_configuration(whole, file_name));
+    let main = &reading.parts()[0];
+    let foreign = foreign::file(main, &reading).or_else(|| foreign::no_configuration(whole, file_name));
     let (problems, named) = reading.finish();
     if let Some(problem) = foreign::holds_pem(whole, file_name) {
         // Also as a text that would be valid: it would be taken for the name of a file.
-        return (Err(vec![problem]), Named::default());
+        return ReadFiles { parsed: Err(vec![problem]), named: Named::default(), included: Vec::new() };
     }
     let parsed = match config {
         Some(config) if !problems.iter().any(Problem::is_error) => {
@@ -150,7 +171,23 @@ pub(crate) fn read(file_name: &str, text: &str, is_folder: &dyn Fn(&Path) -> boo
         // Problems of each line do not help where the file is another program's.
         _ => Err(foreign.map_or(problems, |foreign| vec![foreign])),
     };
-    (parsed, named)
+    ReadFiles { parsed, named, included }
+}
+
+/// The included files, each without lines that have slips; files of another program are noted, and left out.
+fn texts_of_others<'r>(reading: &Reading<'r>) -> Vec<Option<Cow<'r, str>>> {
+    let text = |part: &Part<'r>| {
+        let foreign = foreign::file(part, reading);
+        let foreign = foreign.or_else(|| foreign::no_configuration(part.text(), part.file()));
+        match foreign {
+            Some(problem) => {
+                reading.add_problem(problem);
+                None
+            }
+            None => syntax::without_slips(part, reading),
+        }
+    };
+    reading.parts().iter().skip(1).map(text).collect()
 }
 
 /// The keys that need a restart, with their values. All of them are keys of sections of the file itself.
@@ -177,6 +214,7 @@ fn config(root: &Table<'_>) -> Option<Config> {
     let log_section = root.inner(&keys::ACCESS_LOG);
     let access_log = log_section.or_default(&keys::LOG_TO);
     let access_log_format = log_section.or_default(&keys::LOG_FORMAT);
+    let access_log_redact = log_section.list(&keys::LOG_REDACT_QUERY);
     let admin_section = root.inner(&keys::ADMIN);
     let admin = admin_section.or_default(&keys::ADMIN_LISTEN);
     let admin_hosts = admin_section.list(&keys::ADMIN_HOSTS);
@@ -204,18 +242,24 @@ fn config(root: &Table<'_>) -> Option<Config> {
         root.missing(Fault::new("there is no service").hint(cure));
     }
     let services = services.into_iter().collect::<Option<Vec<_>>>()?;
+    let service_files = match root.reading().parts() {
+        [_] => Vec::new(),
+        _ => sections.iter().map(|section| root.reading().part(section.span()).file().to_owned()).collect(),
+    };
     let access_log = programs::access_log(&log_section, access_log, &services);
     let admin = programs::admin(&admin_section, admin, &services);
     let config = Config {
         process,
         access_log,
         access_log_format,
+        access_log_redact,
         admin,
         admin_hosts,
         admin_token_file,
         acme: acme?,
         fleet: fleet?,
         services,
+        service_files,
         restart: restart_settings(root),
         places: Places::default(),
     };
@@ -286,7 +330,7 @@ fn tickets(section: &Table<'_>, root: &Table<'_>) -> Tickets {
 
 /// The limits of an empty configuration; `explain.rs` names what differs.
 pub(crate) fn default_limits() -> Limits {
-    limits(&Table::absent(&keys::LIMITS, &Reading::new("", "", &|_| false)))
+    limits(&Table::absent(&keys::LIMITS, &Reading::new("", "", &Nowhere)))
 }
 
 /// TLS towards clients; the inner `None`: no client's TLS ends here, and no certificate is needed.

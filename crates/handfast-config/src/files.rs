@@ -19,6 +19,8 @@ use super::problem::{Place, Problem, sort_by_place};
 #[derive(Debug, Default)]
 pub(crate) struct Named {
     pub(crate) places: Places,
+    /// The files of the configuration itself, in the order read.
+    pub(crate) files: Vec<String>,
     /// Certificates of each service.
     pub(crate) certificates: Vec<Vec<CertificateEntry>>,
     /// Files of client authorities, and their revocation lists.
@@ -67,7 +69,7 @@ impl Named {
         let group = self.group.iter().filter_map(|(name, place)| Some((find_group(name).err()?, place)));
         let unknown = user.chain(group);
         problems.extend(unknown.map(|(error, place)| Problem::error(place.clone(), error.to_string())));
-        sort_by_place(&mut problems);
+        sort_by_place(&mut problems, &self.files);
         problems
     }
 }

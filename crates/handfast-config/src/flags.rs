@@ -7,7 +7,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use super::file::{Parsed, parse, read};
+use super::file::{Parsed, ReadFiles, parse, read};
+use super::machine::ThisMachine;
 use super::model::{AccessLog, CertificateEntry, Config, Places, Target};
 use super::problem::{Place, Problem};
 
@@ -36,7 +37,7 @@ pub fn from_flags(input: &FlagInput) -> Parsed {
     let not_given = lists(input).into_iter().filter(|(_, values, _)| values.is_empty());
     let missing: Vec<Problem> = not_given.map(|(flag, _, example)| missing(flag, example)).collect();
     let (text, lines) = as_file(input);
-    let (result, named) = read("", &text, &|path| path.is_dir());
+    let ReadFiles { parsed: result, named, .. } = read("", &text, &ThisMachine::STRICT);
     let to_flags = |problems: Vec<Problem>| -> Vec<Problem> {
         problems.into_iter().filter_map(|problem| at_flag(problem, &lines)).collect()
     };

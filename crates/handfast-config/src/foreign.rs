@@ -6,6 +6,7 @@ use std::collections::HashSet;
 
 use super::foreign_keys::{self, has_word};
 use super::keys;
+use super::part::Part;
 use super::problem::{Fault, Place, Problem};
 use super::reading::Reading;
 
@@ -72,7 +73,8 @@ const TOML: &str = "a configuration of Handfast is TOML: write [[service]] on a 
                     `listen = \"*:443\"`, `backend = \"127.0.0.1:8080\"` and `certificate = \"web.pem\"`";
 
 /// The problem that a file as a whole is: it was written for another program.
-pub(crate) fn file(text: &str, reading: &Reading<'_>) -> Option<Problem> {
+pub(crate) fn file(part: &Part<'_>, reading: &Reading<'_>) -> Option<Problem> {
+    let text = part.text();
     let lines = || text.lines().take(LOOKED_AT).map(str::trim).filter(|line| !is_comment(line));
     if lines().any(|line| line.starts_with("[[service")) {
         return None;
@@ -82,7 +84,7 @@ pub(crate) fn file(text: &str, reading: &Reading<'_>) -> Option<Problem> {
     let first = text.lines().find(|line| (program.weight)(line.trim()) > 0).unwrap_or_default();
     let start = first.as_ptr() as usize - text.as_ptr() as usize;
     let fault = Fault::new(format!("this is a configuration for {}, not for Handfast", program.name));
-    Some(reading.problem(&(start..start + first.len()), fault.hint(program.hint)))
+    Some(reading.problem(&part.outside(&(start..start + first.len())), fault.hint(program.hint)))
 }
 
 /// The problem of a file with a certificate or a key in it. It has no line of the file.

@@ -48,6 +48,15 @@ section! {
     /// A configuration is a TOML file. Relative paths in it start from the folder it is in. Keys that are not listed here are
     /// errors, so that a misspelt one cannot be overlooked.
     FILE = "", "the file", with PROCESS, ACCESS_LOG, ADMIN, LIMITS, TICKETS, SERVICE, ACME, FLEET;
+
+    /// Other files of the configuration, which have `[[service]]` and what belongs to a service, and nothing else. Write it before the first
+    /// section. A pattern has wildcards (`*`, `?`, `[a-z]`, `{a,b}`) in the name of the file only; the files that fit are read in the order
+    /// of their names, those that begin with a point are left out, and none at all is no error. Relative paths in an included file start
+    /// from the folder that it is in. A reload looks for the files again.
+    INCLUDE: List<IncludedFiles> = "include", List::of(IncludedFiles),
+        absent "the file is the whole configuration",
+        why "a file that is there by accident does not become a part of the configuration",
+        example "[\"conf.d/*.toml\"]", elsewhere "includes import conf-dir config-dir sites-enabled";
 }
 
 section! {
@@ -195,6 +204,14 @@ section! {
         why "it says why a request failed, and `handfast log` reads it",
         example "\"combined\"", elsewhere "log_format log-format logformat CustomLog option httplog",
         needs_restart "one thread writes all lines";
+
+    /// Parameters of queries whose values are in no line: the lines have `***` there, in the path of a request and in `Referer`. Case is
+    /// ignored. The status page and `handfast open` have no queries at all; backends receive them as they are.
+    LOG_REDACT_QUERY: List<ParameterName> = "redact-query", List::of(ParameterName),
+        absent "lines have queries as clients send them",
+        why "only the operator knows which of them are secret",
+        example "[\"token\", \"key\"]", elsewhere "redact hide-query mask scrub sensitive-parameters",
+        needs_restart "one thread writes all lines";
 }
 
 section! {
@@ -218,7 +235,7 @@ section! {
 
     /// File with a token, one line of at least 16 printable characters, which every request that changes something must send: reload, drain,
     /// backends, maintenance, certificates, caches, whose lists have whole URLs. `handfast reload` and the like read it too. Status and metrics need none.
-    ADMIN_TOKEN_FILE: FilePath = "token-file", FilePath,
+    ADMIN_TOKEN_FILE: CredentialPath = "token-file", CredentialPath,
         absent "no token: a client that reaches the admin address can stop the proxy",
         why "only this machine can reach the default address; users of the machine can",
         example "\"admin.token\"", elsewhere "authentication";

@@ -14,7 +14,7 @@ use toml::de::DeValue;
 use super::problem::{Fault, shortened};
 use super::reading::{Item, Reading, Written};
 use super::scalar;
-use super::schema::ValueKind;
+use super::schema::{Shape, ValueKind};
 
 mod access;
 mod acme;
@@ -36,8 +36,8 @@ pub(crate) use access::{
 };
 pub(crate) use acme::{DirectoryUrl, MailAddress, OrderedName};
 pub(crate) use address::{
-    AddressPrefix, AdminAddress, Backend, BackendEntry, ListenAddress, NamePattern, Protocol, ProxySenders,
-    RuleName, SourceAddress, SourceItem, is_local,
+    AddressPrefix, AdminAddress, Backend, BackendEntry, ItemOrFile, ListenAddress, NamePattern, OrFile,
+    Protocol, ProxySenders, RuleName, SourceAddress, SourceItem, is_local,
 };
 pub(crate) use check::{Bytes, StatusRange};
 pub(crate) use compression::{Compression, MediaRange};
@@ -46,7 +46,9 @@ pub(crate) use fleet::{BusUrl, Token};
 pub(crate) use http::{
     FieldCondition, HostPattern, MethodName, PathPattern, PathPrefix, PathStart, RequestIdField,
 };
-pub(crate) use path::{Certificates, FileOrFolder, FilePath, FolderPath, LogTarget};
+pub(crate) use path::{
+    Certificates, CredentialPath, FileOrFolder, FilePath, FolderPath, Include, IncludedFiles, LogTarget,
+};
 pub(crate) use program::{Again, ClientEntry, CommandLine};
 pub(crate) use request_rules::{
     FieldName, FieldValue, MediaType, Redirect, RedirectStatus, RedirectTarget, RedirectTo, Respond,
@@ -93,11 +95,35 @@ impl ValueKind for Name {
     }
 }
 
+/// The name of a parameter in the query of a URL, without percent-encoding.
+pub(crate) struct ParameterName;
+
+impl ValueKind for ParameterName {
+    type Value = String;
+    const FORM: &'static str = "text, such as `\"token\"`";
+    const ALLOWED: &'static str =
+        "1 to 64 characters, none of them `&`, `=`, `;`, `?`, `#`, `%` or a control character";
+
+    fn parse(&self, item: &Item<'_>, _: &Reading<'_>) -> Result<String, Fault> {
+        let text = self.text(item)?;
+        let is_separator = |character: char| "&=;?#%".contains(character) || character.is_control();
+        if (1..=64).contains(&text.chars().count()) && !text.contains(is_separator) {
+            return Ok(text.to_owned());
+        }
+        let what = format!("`{}` cannot be the name of a parameter", shortened(text));
+        Err(Fault::new(what).allowed(self.allowed()))
+    }
+}
+
 pub(crate) struct Choice<T: 'static>(pub(crate) &'static [(&'static str, T)]);
 
 impl<T: Copy + Debug + Sync> ValueKind for Choice<T> {
     type Value = T;
     const FORM: &'static str = "text";
+
+    fn shape(&self) -> Shape {
+        Shape::Words(self.0.iter().map(|(word, _)| *word).collect())
+    }
 
     fn allowed(&self) -> String {
         one_of(self.0.iter().map(|(word, _)| *word))
@@ -125,6 +151,10 @@ impl ValueKind for Switch {
     type Value = bool;
     const FORM: &'static str = "`true` or `false`";
 
+    fn shape(&self) -> Shape {
+        Shape::Switch
+    }
+
     fn parse(&self, item: &Item<'_>, _: &Reading<'_>) -> Result<bool, Fault> {
         item.value.as_bool().ok_or_else(|| self.wrong_type(item))
     }
@@ -135,6 +165,11 @@ pub(crate) struct Count<T>(pub(crate) RangeInclusive<T>);
 impl<T: TryFrom<u64> + PartialOrd + Debug + Display + Sync> ValueKind for Count<T> {
     type Value = T;
     const FORM: &'static str = "whole number";
+
+    fn shape(&self) -> Shape {
+        let bound = |number: &T| number.to_string().parse().unwrap_or(u64::MAX);
+        Shape::Number(bound(self.0.start()), bound(self.0.end()))
+    }
 
     fn allowed(&self) -> String {
         format!("{} to {}", self.0.start(), self.0.end())
@@ -249,6 +284,12 @@ impl<K> List<K> {
 
 impl<K: ValueKind<Value: PartialEq>> ValueKind for List<K> {
     type Value = Vec<Written<K::Value>>;
+
+    fn shape(&self) -> Shape {
+        let item = self.item.shape();
+        let list = Shape::List(Box::new(item.clone()), self.least);
+        if self.bare { Shape::OneOf(vec![item, list]) } else { list }
+    }
 
     fn form(&self) -> String {
         let item = self.item.form();

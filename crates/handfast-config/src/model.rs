@@ -68,6 +68,8 @@ pub struct Config {
     pub access_log: AccessLog,
     /// The form of its lines.
     pub access_log_format: LogFormat,
+    /// Names of query parameters whose values are in no line.
+    pub access_log_redact: Vec<String>,
     /// The admin listener; `None` when it is off.
     pub admin: Option<Address>,
     /// Names under which the admin listener may be asked, in lower case; wildcards as `*.example.org`.
@@ -78,8 +80,10 @@ pub struct Config {
     pub acme: Option<Acme>,
     /// The fleet that this machine belongs to; `None`: none.
     pub fleet: Option<Fleet>,
-    /// The services, in the order written; at least one.
+    /// The services, in the order written, those of included files last; at least one.
     pub services: Vec<Service>,
+    /// The file of each service, in the same order; empty: all are in one file.
+    pub service_files: Vec<String>,
     /// Values of the keys that need a restart.
     pub restart: RestartSettings,
     /// Places where the files are named, for messages about them.

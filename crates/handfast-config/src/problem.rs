@@ -55,6 +55,16 @@ pub enum Place {
     },
 }
 
+impl Place {
+    /// The name of its file, if it is in one.
+    pub fn file(&self) -> Option<&str> {
+        match self {
+            Self::Text { file, .. } | Self::File { file } => Some(file),
+            Self::Flag { .. } => None,
+        }
+    }
+}
+
 impl fmt::Display for Place {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -80,8 +90,8 @@ pub struct Problem {
     pub allowed: Option<String>,
     /// The cure, when there is a likely one.
     pub hint: Option<String>,
-    /// A second place in the same file that belongs to it, and why: the first use of a name used twice.
-    pub see: Option<(Range<usize>, String)>,
+    /// A second place that belongs to it, and why: the first use of a name used twice.
+    pub see: Option<(Place, String)>,
 }
 
 impl Problem {
@@ -110,6 +120,9 @@ impl fmt::Display for Problem {
             Place::Flag { flag, value } if value.is_empty() => format!("{flag} {}", self.what),
             place => format!("{place}: {}", self.what),
         };
+        if let Some((other, why)) = self.see.as_ref().filter(|(other, _)| other.file() != self.place.file()) {
+            line.push_str(&format!("; {why}: {other}"));
+        }
         for (word, clause) in [("allowed", &self.allowed), ("hint", &self.hint)] {
             if let Some(clause) = clause {
                 line.push_str(&format!("; {word}: {clause}"));
@@ -157,10 +170,14 @@ impl Fault {
     }
 }
 
-pub(crate) fn sort_by_place(problems: &mut [Problem]) {
-    problems.sort_by_key(|problem| match &problem.place {
-        Place::Text { span, .. } => span.start,
-        Place::Flag { .. } | Place::File { .. } => 0,
+/// Sorts problems by their files, in the order of `files`, and by their places in them.
+pub(crate) fn sort_by_place(problems: &mut [Problem], files: &[String]) {
+    problems.sort_by_cached_key(|problem| {
+        let file = files.iter().position(|file| problem.place.file() == Some(file)).unwrap_or_default();
+        match &problem.place {
+            Place::Text { span, .. } => (file, span.start),
+            Place::Flag { .. } | Place::File { .. } => (file, 0),
+        }
     });
 }
 

@@ -1,6 +1,6 @@
-//! One reading of a file: its text, the place of each value, and the problems found so far. Knows no key.
+//! One reading of a configuration: its files, the place of each value, and the problems found so far. Knows no key.
 
-use std::cell::{OnceCell, RefCell, RefMut};
+use std::cell::{Cell, RefCell, RefMut};
 use std::collections::HashSet;
 use std::fmt;
 use std::ops::Range;
@@ -10,45 +10,70 @@ use toml::Spanned;
 use toml::de::DeValue;
 
 use super::files::Named;
-use super::hidden::Hidden;
+use super::machine::Machine;
+use super::part::Part;
 use super::problem::{Fault, Place, Problem, Severity, sort_by_place};
 use super::schema::{Section, known_names};
 
 /// Problems beyond this many are dropped: a hostile file must not cost memory.
 const MAX_PROBLEMS: usize = 200;
 
-/// One reading of one file: the text, which paths are folders, and the problems found so far.
+/// One reading of a configuration: its files, answers of the machine, and the problems found so far.
 pub(crate) struct Reading<'r> {
-    file: &'r str,
-    text: &'r str,
-    line_starts: Vec<usize>,
-    hidden: OnceCell<Hidden>,
-    folder: &'r Path,
-    is_folder: &'r dyn Fn(&Path) -> bool,
+    /// At least one, in the order that they were read.
+    parts: Vec<Part<'r>>,
+    machine: &'r dyn Machine,
     problems: RefCell<Vec<Problem>>,
     missing: RefCell<Vec<Problem>>,
     named: RefCell<Named>,
     root: Option<&'static Section>,
+    /// The key whose value is being read.
+    key: Cell<&'static str>,
 }
 
 impl<'r> Reading<'r> {
     /// Starts to read `text`; relative paths are relative to the folder of `file`.
-    pub(crate) fn new(file: &'r str, text: &'r str, is_folder: &'r dyn Fn(&Path) -> bool) -> Self {
-        let line_starts =
-            std::iter::once(0).chain(text.match_indices('\n').map(|(newline, _)| newline + 1)).collect();
-        let folder = Path::new(file).parent().unwrap_or(Path::new(""));
+    pub(crate) fn new(file: &'r str, text: &'r str, machine: &'r dyn Machine) -> Self {
         Self {
-            file,
-            text,
-            line_starts,
-            hidden: OnceCell::new(),
-            folder,
-            is_folder,
+            parts: vec![Part::new(file, text, 0)],
+            machine,
             problems: RefCell::default(),
             missing: RefCell::default(),
             named: RefCell::default(),
             root: None,
+            key: Cell::default(),
         }
+    }
+
+    /// Adds another file.
+    pub(crate) fn add(&mut self, file: &'r str, text: &'r str) {
+        let start = self.parts.last().map_or(0, Part::next_start);
+        self.parts.push(Part::new(file, text, start));
+    }
+
+    /// Its files, the first one first.
+    pub(crate) fn parts(&self) -> &[Part<'r>] {
+        &self.parts
+    }
+
+    /// The file that a place is in.
+    pub(crate) fn part(&self, span: &Range<usize>) -> &Part<'r> {
+        let after = self.parts.partition_point(|part| part.start() <= span.start);
+        &self.parts[after.saturating_sub(1)]
+    }
+
+    /// Notes that the value of a key is read next.
+    pub(crate) fn set_key(&self, name: &'static str) {
+        self.key.set(name);
+    }
+
+    /// The name of the key whose value is being read.
+    pub(crate) fn key(&self) -> &'static str {
+        self.key.get()
+    }
+
+    pub(crate) fn machine(&self) -> &'r dyn Machine {
+        self.machine
     }
 
     /// The same for a whole file: its messages also name the other sections of `root`.
@@ -71,22 +96,20 @@ impl<'r> Reading<'r> {
         self.named.borrow_mut()
     }
 
-    pub(crate) fn text(&self) -> &'r str {
-        self.text
-    }
-
     pub(crate) fn source(&self, item: &Item<'_>) -> &'r str {
-        self.text.get(item.span.clone()).unwrap_or_default()
+        let part = self.part(&item.span);
+        part.text().get(part.inside(&item.span)).unwrap_or_default()
     }
 
-    pub(crate) fn folder(&self) -> &'r Path {
-        self.folder
+    /// The folder that relative paths in a value start from.
+    pub(crate) fn folder(&self, item: &Item<'_>) -> &'r Path {
+        self.part(&item.span).folder()
     }
 
-    /// A path as written, and whether it is a folder.
-    pub(crate) fn path(&self, text: &str) -> (PathBuf, bool) {
-        let path = self.folder.join(text);
-        let is_folder = text.ends_with('/') || (self.is_folder)(&path);
+    /// A path as written in a value, and whether it is a folder.
+    pub(crate) fn path(&self, text: &str, item: &Item<'_>) -> (PathBuf, bool) {
+        let path = self.folder(item).join(text);
+        let is_folder = text.ends_with('/') || self.machine.is_folder(&path);
         (path, is_folder)
     }
 
@@ -103,6 +126,14 @@ impl<'r> Reading<'r> {
         self.note(&self.problems, Severity::Warning, span, fault);
     }
 
+    /// Notes a problem of a file as a whole.
+    pub(crate) fn add_problem(&self, problem: Problem) {
+        let mut problems = self.problems.borrow_mut();
+        if problems.len() < MAX_PROBLEMS {
+            problems.push(problem);
+        }
+    }
+
     fn note(&self, list: &RefCell<Vec<Problem>>, severity: Severity, span: &Range<usize>, fault: Fault) {
         let mut problems = list.borrow_mut();
         let problem = Problem { severity, ..self.problem(span, fault) };
@@ -114,41 +145,17 @@ impl<'r> Reading<'r> {
 
     /// An error that is not noted. No error contains the hidden parts of the file.
     pub(crate) fn problem(&self, span: &Range<usize>, fault: Fault) -> Problem {
-        let hidden = self.hidden.get_or_init(|| Hidden::of(self.text, known_names(&self.sections())));
-        let shown = |text: String| hidden.redacted(&text, self.text, span);
+        let names = || known_names(&self.sections());
+        let shown = |text: String| self.part(span).redacted(&text, span, names);
         let Fault { what, allowed, hint, see } = fault;
         let (what, hint) = (shown(what), hint.map(shown));
+        let see = see.map(|(span, why)| (self.place(&span), why));
         Problem { severity: Severity::Error, place: self.place(span), what, allowed, hint, see }
     }
 
-    /// The place of some bytes, cut to the text and to whole characters.
+    /// A place with its file and line.
     pub(crate) fn place(&self, span: &Range<usize>) -> Place {
-        let start = self.text.floor_char_boundary(span.start);
-        let end = self.text.ceil_char_boundary(span.end.max(start));
-        let line = self.line(start);
-        Place::Text {
-            file: self.file.to_owned(),
-            line,
-            column: self.text[self.line_starts[line - 1]..start].chars().count() + 1,
-            span: start..end,
-            text: self.text[start..end].to_owned(),
-        }
-    }
-
-    /// The line, from 1, that a byte is in.
-    pub(crate) fn line(&self, byte: usize) -> usize {
-        self.line_starts.partition_point(|start| *start <= byte)
-    }
-
-    /// The text of a line, from 1, and where it starts.
-    pub(crate) fn line_text(&self, line: usize) -> (usize, &'r str) {
-        let start = self.line_starts[line - 1];
-        let end = self.line_starts.get(line).copied().unwrap_or(self.text.len());
-        (start, self.text[start..end].trim_end_matches(['\n', '\r']))
-    }
-
-    pub(crate) fn lines(&self) -> usize {
-        self.line_starts.len()
+        self.part(span).place(span)
     }
 
     pub(crate) fn is_clean(&self) -> bool {
@@ -160,12 +167,13 @@ impl<'r> Reading<'r> {
         self.missing.borrow_mut().clear();
     }
 
-    /// Everything noted, in the order of the file.
+    /// Everything noted, in the order of the files.
     pub(crate) fn finish(self) -> (Vec<Problem>, Named) {
         let mut problems = self.problems.into_inner();
         problems.append(&mut self.missing.into_inner());
-        sort_by_place(&mut problems);
         let mut named = self.named.into_inner();
+        named.files = self.parts.iter().map(|part| part.file().to_owned()).collect();
+        sort_by_place(&mut problems, &named.files);
         // A value is read again by each section that inherits it.
         let mut known = HashSet::new();
         named.places.0.retain(|place| known.insert(place.clone()));

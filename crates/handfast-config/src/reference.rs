@@ -41,6 +41,8 @@ pub fn reference() -> String {
         page.push_str(&format!("| [`{}`](#{}) | {about} |\n", section.header, anchor(section.header)));
     }
     page.push_str(&restart_keys());
+    page.push_str("\n## Before the first section\n");
+    keys::FILE.keys.iter().for_each(|key| page.push_str(&entry(*key)));
     let mut shown: Vec<&[&dyn Entry]> = Vec::new();
     for section in named_sections() {
         page.push_str(&format!("\n## `{}`\n\n{}\n", section.header, section.doc));

@@ -60,7 +60,11 @@ fn block<'p>(problem: &'p Problem, texts: &'p [(&str, String)]) -> Group<'p> {
         Place::Text { file, span, .. } => {
             let title = level.primary_title(without_c1(&problem.what));
             match texts.iter().find(|(name, _)| name == file) {
-                Some((_, text)) => Group::with_title(title).element(snippet(file, text, span, problem)),
+                Some((_, text)) => elsewhere(
+                    Group::with_title(title).element(snippet(file, text, span, problem)),
+                    problem,
+                    texts,
+                ),
                 None => Group::with_title(title),
             }
         }
@@ -107,10 +111,24 @@ fn snippet<'p>(
 ) -> Snippet<'p, annotate_snippets::Annotation<'p>> {
     let mut snippet =
         Snippet::source(text).path(file).annotation(AnnotationKind::Primary.span(one_line(text, span)));
-    if let Some((see, why)) = &problem.see {
+    if let Some((Place::Text { file: other, span: see, .. }, why)) = &problem.see
+        && other == file
+    {
         snippet = snippet.annotation(AnnotationKind::Context.span(one_line(text, see)).label(why.as_str()));
     }
     snippet
+}
+
+/// Adds the second place of a problem if it is in another file.
+fn elsewhere<'p>(group: Group<'p>, problem: &'p Problem, texts: &'p [(&str, String)]) -> Group<'p> {
+    let Some((Place::Text { file, span, .. }, why)) = &problem.see else { return group };
+    match texts.iter().find(|(name, _)| name == file) {
+        Some((_, text)) if problem.place.file() != Some(file) => {
+            let mark = AnnotationKind::Context.span(one_line(text, span)).label(why.as_str());
+            group.element(Snippet::source(text.as_str()).path(file.as_str()).annotation(mark))
+        }
+        _ => group,
+    }
 }
 
 /// The part of a span in its first line: a list over fifty lines is marked where it begins.

@@ -10,6 +10,7 @@ use toml::de::DeValue;
 
 use super::foreign_keys::has_word;
 use super::known_names::KnownNames;
+use super::machine::Nowhere;
 use super::problem::Fault;
 use super::reading::{Item, Reading};
 
@@ -29,6 +30,11 @@ pub(crate) trait ValueKind: Sync {
     /// The range in words; empty where the form is enough.
     fn allowed(&self) -> String {
         Self::ALLOWED.to_owned()
+    }
+
+    /// The form of its values in a JSON schema. Most are texts.
+    fn shape(&self) -> Shape {
+        Shape::Text
     }
 
     /// Reads one value. `reading` is for what is noted beside it.
@@ -51,6 +57,42 @@ pub(crate) trait ValueKind: Sync {
     /// The fault of a value of another type.
     fn wrong_type(&self, item: &Item<'_>) -> Fault {
         Fault::new(format!("expected a {}, found {}", self.form(), item.kind_name()))
+    }
+}
+
+/// The form of values in a JSON schema, which says less than their range in words.
+#[derive(Clone)]
+pub(crate) enum Shape {
+    Text,
+    Words(Vec<&'static str>),
+    /// A whole number in this range.
+    Number(u64, u64),
+    /// `true` or `false`.
+    Switch,
+    /// This very value of a switch.
+    Only(bool),
+    /// A list of at least so many items.
+    List(Box<Shape>, usize),
+    Table(&'static Section),
+    /// A table whose names are not known in advance.
+    Map(Box<Shape>),
+    OneOf(Vec<Shape>),
+}
+
+impl Shape {
+    /// A text, or a table.
+    pub(crate) fn text_or(table: &'static Section) -> Self {
+        Self::OneOf(vec![Self::Text, Self::Table(table)])
+    }
+
+    /// A table, or `false`.
+    pub(crate) fn table_or_false(table: &'static Section) -> Self {
+        Self::OneOf(vec![Self::Table(table), Self::Only(false)])
+    }
+
+    /// An item, or a list of such.
+    pub(crate) fn one_or_list(item: Self) -> Self {
+        Self::OneOf(vec![item.clone(), Self::List(Box::new(item), 1)])
     }
 }
 
@@ -109,6 +151,8 @@ pub(crate) trait Entry: Sync + Deref<Target = About> {
     fn form(&self) -> String;
     /// The range of its values; empty where the form is enough.
     fn allowed(&self) -> String;
+    /// The form of its values in a JSON schema.
+    fn shape(&self) -> Shape;
     /// The value that holds, in a form that is equal for equal values. `item`: the written value.
     fn comparable(&self, item: Option<&Item<'_>>, reading: &Reading<'_>) -> String;
 }
@@ -120,6 +164,10 @@ impl<K: ValueKind> Entry for Key<K> {
 
     fn allowed(&self) -> String {
         self.kind.allowed()
+    }
+
+    fn shape(&self) -> Shape {
+        self.kind.shape()
     }
 
     fn comparable(&self, item: Option<&Item<'_>>, reading: &Reading<'_>) -> String {
@@ -137,7 +185,7 @@ pub(crate) fn default_of<K: ValueKind>(key: &Key<K>) -> K::Value {
     let Default::Value(text) = key.default else {
         unreachable!("`{}` has no default value; a test asks for every default", key.name)
     };
-    let reading = Reading::new("", text, &|_| false);
+    let reading = Reading::new("", text, &Nowhere);
     DeValue::parse(text)
         .ok()
         .and_then(|value| key.kind.read(&Item::new(&value), &reading))

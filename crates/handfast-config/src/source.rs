@@ -5,9 +5,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::file::{MAX_BYTES, load_bytes};
+use super::file::{Loaded, load_bytes, load_text_on};
+use super::machine::{MAX_BYTES, Machine, ThisMachine};
 use super::model::{Address, Config};
-use super::{FlagInput, Problem, from_flags, load_text, render};
+use super::{FlagInput, Problem, from_flags, render};
 use handfast_pki::files::read_input;
 
 /// Source of a configuration.
@@ -90,38 +91,52 @@ impl ConfigSource {
         self.read_counted(color, &read_file).map(|ReadConfig { config, notes, .. }| (config, notes))
     }
 
-    /// The same with the number of warnings. `read` reads the file.
+    /// The same for a program beside the proxy, which might not have the variables of the proxy's environment: paths with a variable that is
+    /// not set keep its name.
+    ///
+    /// **Errors**: the configuration cannot be used.
+    pub fn read_beside(&self, color: bool) -> Result<Config, ReadError> {
+        self.read_on(color, &read_file, &ThisMachine { lenient: true }).map(|read| read.config)
+    }
+
+    /// Reads the configuration with the number of warnings. `read` reads the file.
     ///
     /// **Errors**: the configuration cannot be used.
     pub fn read_counted(&self, color: bool, read: ReadFile<'_>) -> Result<ReadConfig, ReadError> {
+        self.read_on(color, read, &ThisMachine::STRICT)
+    }
+
+    fn read_on(
+        &self,
+        color: bool,
+        read: ReadFile<'_>,
+        machine: &dyn Machine,
+    ) -> Result<ReadConfig, ReadError> {
         let mut notes = String::new();
-        let (text, outcome) = match self {
-            Self::File(path) => {
-                let loaded = load_bytes(path, read(path));
-                (Some((path.display().to_string(), loaded.text)), loaded.parsed)
+        let loaded = match self {
+            Self::File(path) => load_bytes(path, read(path), machine),
+            Self::Flags(flags) => Loaded { texts: Vec::new(), parsed: from_flags(flags) },
+            Self::Embedded(ca_file) => {
+                Loaded { texts: Vec::new(), parsed: Ok((Config::embedded(ca_file.clone()), Vec::new())) }
             }
-            Self::Flags(flags) => (None, from_flags(flags)),
-            Self::Embedded(ca_file) => (None, Ok((Config::embedded(ca_file.clone()), Vec::new()))),
             Self::Converted(ConvertedConfig { file, convert }) => {
                 let (text, messages) =
                     convert(file, read).map_err(|error| ReadError { problems: error.to_string() })?;
                 notes = messages;
                 // Lines are those of the converted text, which the other program's file does not have. Paths start from its folder.
                 let name = format!("{}, as imported", file.file_name().unwrap_or_default().display());
-                let name = file.with_file_name(name);
-                let loaded = load_text(&name, text);
-                (Some((name.display().to_string(), loaded.text)), loaded.parsed)
+                load_text_on(&file.with_file_name(name), text, machine)
             }
         };
-        let text = text.as_ref().map(|(name, text)| (name.as_str(), text.as_str()));
         let show = |problems: &[Problem]| {
-            if problems.is_empty() { String::new() } else { render(problems, text.as_slice(), color) }
+            if problems.is_empty() { String::new() } else { render(problems, &loaded.texts(), color) }
         };
-        match outcome {
+        match &loaded.parsed {
             Ok((config, warnings)) => {
-                Ok(ReadConfig { config, notes: notes + &show(&warnings), warnings: warnings.len() })
+                let config = config.clone();
+                Ok(ReadConfig { config, notes: notes + &show(warnings), warnings: warnings.len() })
             }
-            Err(problems) => Err(ReadError { problems: show(&problems) }),
+            Err(problems) => Err(ReadError { problems: show(problems) }),
         }
     }
 
@@ -129,7 +144,7 @@ impl ConfigSource {
     ///
     /// **Errors**: the configuration cannot be used.
     pub fn admin_address(&self, color: bool) -> Result<Option<Address>, ReadError> {
-        self.read(color).map(|(config, _)| config.admin)
+        self.read_beside(color).map(|config| config.admin)
     }
 
     /// Its file, if it has one.

@@ -9,6 +9,7 @@ use std::ops::Range;
 
 use toml::de::{DeTable, DeValue, Error};
 
+use super::part::Part;
 use super::problem::{Fault, shortened};
 use super::reading::Reading;
 
@@ -18,15 +19,15 @@ const MAX_ROUNDS: usize = 16;
 /// The text with every line that has a slip blanked out, places unchanged; `None` when there are too many.
 ///
 /// The slips are noted in the reading.
-pub(crate) fn without_slips<'r>(reading: &Reading<'r>) -> Option<Cow<'r, str>> {
-    let mut text = Cow::Borrowed(reading.text());
+pub(crate) fn without_slips<'r>(part: &Part<'r>, reading: &Reading<'r>) -> Option<Cow<'r, str>> {
+    let mut text = Cow::Borrowed(part.text());
     for _ in 0..MAX_ROUNDS {
         let (tree, errors) = DeTable::parse_recoverable(&text);
         if errors.is_empty() {
             drop(tree);
             return Some(text);
         }
-        let slips = note(errors, tree.get_ref(), &text, reading);
+        let slips = note(errors, tree.get_ref(), &text, (part, reading));
         drop(tree);
         let mut bytes = text.into_owned().into_bytes();
         for slip in slips {
@@ -40,12 +41,17 @@ pub(crate) fn without_slips<'r>(reading: &Reading<'r>) -> Option<Cow<'r, str>> {
 }
 
 /// Notes the slips of one round, and tells which bytes to blank out.
-fn note(errors: Vec<Error>, tree: &DeTable<'_>, text: &str, reading: &Reading<'_>) -> Vec<Range<usize>> {
+fn note(
+    errors: Vec<Error>,
+    tree: &DeTable<'_>,
+    text: &str,
+    (part, reading): (&Part<'_>, &Reading<'_>),
+) -> Vec<Range<usize>> {
     let mut errors: Vec<(Range<usize>, String)> =
         errors.into_iter().map(|error| (error.span().unwrap_or(0..0), error.message().to_owned())).collect();
     // In one place, "no value" explains more than the parser's message about the next character.
     errors.sort_by_key(|(span, message)| {
-        (reading.line(span.start), !message.starts_with("key with no"), span.start)
+        (part.line(span.start), !message.starts_with("key with no"), span.start)
     });
     let open = open_bracket(&errors, tree, text);
 
@@ -55,36 +61,36 @@ fn note(errors: Vec<Error>, tree: &DeTable<'_>, text: &str, reading: &Reading<'_
         if open.as_ref().is_some_and(|open| span.start >= open.start) {
             continue;
         }
-        let line = reading.line(span.start);
+        let line = part.line(span.start);
         if line != last_line {
-            reading.error(span, fault(message, span, reading));
-            blank.push(reach(line, false, reading));
+            reading.error(&part.outside(span), fault(message, span, part));
+            blank.push(reach(line, false, part));
         }
         last_line = line;
     }
     if let Some(open) = open {
-        reading.error(&open, unclosed(&text[open.clone()]));
-        blank.push(reach(reading.line(open.start), true, reading));
+        reading.error(&part.outside(&open), unclosed(&text[open.clone()]));
+        blank.push(reach(part.line(open.start), true, part));
     }
     blank
 }
 
 /// The bytes that a slip in a line spoils: the line; a broken header's section; an unclosed list as far as it can go.
-fn reach(line: usize, is_open: bool, reading: &Reading<'_>) -> Range<usize> {
-    let (start, text) = reading.line_text(line);
+fn reach(line: usize, is_open: bool, part: &Part<'_>) -> Range<usize> {
+    let (start, text) = part.line_text(line);
     let is_header = |text: &str| text.trim_start().starts_with('[') && !text.contains(',');
     let is_name = |key: &str| key.bytes().all(|byte| byte == b'-' || byte.is_ascii_alphanumeric());
     let is_key = |text: &str| {
         text.split_once('=').is_some_and(|(key, _)| !key.trim().is_empty() && is_name(key.trim()))
     };
-    let more = |text: &str| match (is_header(reading.line_text(line).1), is_open) {
+    let more = |text: &str| match (is_header(part.line_text(line).1), is_open) {
         (true, _) => !is_header(text),
         (false, true) => !is_header(text) && !is_key(text),
         (false, false) => false,
     };
     let mut end = start + text.len();
-    for next in line + 1..=reading.lines() {
-        let (start, text) = reading.line_text(next);
+    for next in line + 1..=part.lines() {
+        let (start, text) = part.line_text(next);
         if !more(text) {
             break;
         }
@@ -126,9 +132,9 @@ fn unclosed(bracket: &str) -> Fault {
 }
 
 /// One slip in words, by the parser's message and the line it is in.
-fn fault(message: &str, span: &Range<usize>, reading: &Reading<'_>) -> Fault {
-    let (start, line) = reading.line_text(reading.line(span.start));
-    let found = reading.text().get(span.clone()).unwrap_or_default();
+fn fault(message: &str, span: &Range<usize>, part: &Part<'_>) -> Fault {
+    let (start, line) = part.line_text(part.line(span.start));
+    let found = part.text().get(span.clone()).unwrap_or_default();
     let trimmed = line.trim();
     if trimmed.starts_with(';') || trimmed.starts_with("//") {
         return Fault::new("this is not a key").hint("comments begin with `#`");

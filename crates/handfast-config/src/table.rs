@@ -50,6 +50,15 @@ impl<'t> Table<'t> {
         Self { section, entries: Some(entries), around: None, span, reading }
     }
 
+    /// Opens a table that is opened once more, which is when its content is checked.
+    pub(crate) fn unchecked(
+        section: &'static Section,
+        entries: &'t DeTable<'t>,
+        reading: &'t Reading<'t>,
+    ) -> Self {
+        Self { section, entries: Some(entries), around: None, span: 0..0, reading }
+    }
+
     pub(crate) fn absent(section: &'static Section, reading: &'t Reading<'t>) -> Self {
         Self { section, entries: None, around: None, span: 0..0, reading }
     }
@@ -117,6 +126,7 @@ impl<'t> Table<'t> {
     /// The value of a key, if it is written and right.
     pub(crate) fn optional<K: ValueKind>(&self, key: &Key<K>) -> Option<K::Value> {
         let value = self.entry(key.name).or_else(|| value_of(self.around?, key.name))?;
+        self.reading.set_key(key.name);
         key.kind.read(&Item::new(value), self.reading)
     }
 
@@ -256,7 +266,8 @@ fn unknown(word: &str, section: &'static Section, all: &[&'static Section]) -> F
         return fault.hint(format!("did you mean `{name}`?"));
     }
     if let Some((other, name)) = elsewhere(word, section, all) {
-        return fault.hint(format!("`{name}` belongs in {}", name_of(other)));
+        let at = if other.name.is_empty() { "at" } else { "in" };
+        return fault.hint(format!("`{name}` belongs {at} {}", name_of(other)));
     }
     fault.allowed(suggest::one_of(section.names()))
 }

@@ -23,6 +23,7 @@ mod worker;
 #[cfg(test)]
 mod testing;
 
+pub use admission::users::{PasswordLineError, password_line};
 pub use control::acme::{OrderingError, hold_keys, import as import_certificates, ordered};
 pub use control::check::check;
 pub use control::error::Outcome;

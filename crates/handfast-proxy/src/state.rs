@@ -39,6 +39,7 @@ use handfast_observe::metrics::{CertificateSnapshot, FileProblemSnapshot, Revoca
 use handfast_process::key_process::{KeyProcess, KeyProcessHealth};
 use tokio::sync::oneshot;
 
+mod addresses;
 mod build;
 mod carried;
 mod checks;

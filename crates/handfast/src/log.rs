@@ -98,10 +98,10 @@ fn files(words: &LogWords) -> Result<Vec<PathBuf>, SourceError> {
 fn file_of(path: &Path) -> Result<PathBuf, SourceError> {
     let loaded = config::load(path);
     let name = path.display().to_string();
-    let config = match loaded.parsed {
-        Ok((config, _)) => config,
+    let config = match &loaded.parsed {
+        Ok((config, _)) => config.clone(),
         Err(problems) => {
-            let rendered = config::render(&problems, &[(&name, &loaded.text)], false);
+            let rendered = config::render(problems, &loaded.texts(), false);
             return Err(SourceError::Configuration { rendered });
         }
     };

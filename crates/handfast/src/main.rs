@@ -7,7 +7,10 @@
 mod acme;
 mod cache;
 mod fleet;
+mod fmt;
+mod hash_password;
 mod compare;
+mod completions;
 mod import;
 mod doctor;
 mod lab;
@@ -65,6 +68,9 @@ fn run(typed: Vec<OsString>) -> ExitCode {
         words::Verb::Fleet(given) => fleet::fleet(&given),
         words::Verb::Cache(given) => cache::cache(&given),
         words::Verb::Maintenance(given) => maintenance::maintenance(&given),
+        words::Verb::Fmt(given) => fmt::fmt(&given),
+        words::Verb::HashPassword(given) => hash_password::hash_password(&given),
+        words::Verb::Completions(given) => completions::completions(&given),
         words::Verb::Log(given) => log::log(&given),
         words::Verb::Import(given) => import::import(&given),
         words::Verb::Doctor(given) => doctor::doctor(&given),

@@ -109,7 +109,7 @@ pub(crate) fn token_of(words: &RunningWords) -> Result<Option<Token>, ExitCode> 
     // Where an address is given, a configuration might be that of another proxy.
     let configured = || {
         let source = ConfigSource::File(words.config.clone());
-        source.read(false).ok().and_then(|(config, _)| config.admin_token_file)
+        source.read_beside(false).ok().and_then(|config| config.admin_token_file)
     };
     let Some(file) = own.or_else(|| words.address.is_none().then(configured).flatten()) else {
         return Ok(None);

@@ -3,8 +3,11 @@
 pub(crate) mod acme;
 pub(crate) mod cache;
 pub(crate) mod fleet;
+pub(crate) mod fmt;
+pub(crate) mod hash_password;
 pub(crate) mod choices;
 pub(crate) mod compare;
+pub(crate) mod completions;
 pub(crate) mod import;
 pub(crate) mod in_place;
 pub(crate) mod doctor;
@@ -88,6 +91,15 @@ pub(crate) enum Verb {
     Proxy(ProxyWords),
     /// Check a configuration: report all mistakes, and explain its effect
     Check(CheckWords),
+    /// Format configuration files: spaces, indentation and blank lines, with comments and the order of everything kept
+    ///
+    /// A file is replaced at once, with its mode, and only if it is another text with the same meaning.
+    Fmt(fmt::FmtWords),
+    /// Print a line for the file of `basic-auth`: a name, and the hash of a password (Argon2id)
+    ///
+    /// The password is asked for twice on a terminal, which does not show it, or read from standard input.
+    #[command(after_help = hash_password::AFTER_HELP)]
+    HashPassword(hash_password::HashPasswordWords),
     /// Read the access log: failures with their reasons, slow connections, counts and percentiles
     ///
     /// From files (gzip too), standard input, or the file that the configuration names. Each connection is a line; --summary counts
@@ -186,6 +198,11 @@ pub(crate) enum Verb {
     /// allowed, does not change the machine's network, and leaves nothing behind.
     #[command(after_help = lab::AFTER_HELP)]
     Lab(Box<lab::LabWords>),
+    /// Print the completions of this command line for a shell
+    ///
+    /// bash: handfast completions bash > /etc/bash_completion.d/handfast; zsh: as _handfast in a folder of fpath; fish: as
+    /// ~/.config/fish/completions/handfast.fish. Packages have them already.
+    Completions(completions::CompletionsWords),
     /// Prepare lists of compromised keys for the proxy (`[process] weak-keys`)
     #[command(subcommand)]
     WeakKeys(weak_keys::WeakKeysWords),

@@ -11,7 +11,7 @@ use handfast_text::duration;
 use handfast_text::size;
 use handfast_text::units::counted;
 
-use super::phrases::{backend_tls, backends, list};
+use super::phrases::{addresses, backend_tls, backends, list};
 use super::target::ExplainRequest;
 use crate::keys;
 use crate::model::{
@@ -115,7 +115,7 @@ fn concurrency(Concurrency { requests, queue, wait }: &Concurrency) -> String {
 
 /// The fields that backends receive from the proxy.
 fn fields(http: &Http) -> Vec<String> {
-    let Forwarded { x_forwarded, standard, trusted } = &http.forwarded;
+    let Forwarded { x_forwarded, standard, trusted, trusted_files } = &http.forwarded;
     let names = ["X-Forwarded-For", "X-Forwarded-Proto", "X-Forwarded-Host"].into_iter();
     let names: Vec<&str> = names.filter(|_| *x_forwarded).chain(standard.then_some("Forwarded")).collect();
     let mut sentence = match names.is_empty() {
@@ -123,8 +123,9 @@ fn fields(http: &Http) -> Vec<String> {
         false => format!("names the client to backends in {}", list(names)),
     };
     sentence.push_str("; such fields that clients send are removed");
+    let trusted = addresses(trusted, trusted_files);
     if !trusted.is_empty() {
-        sentence.push_str(&format!(", except those from {}, which are continued", list(trusted)));
+        sentence.push_str(&format!(", except those from {trusted}, which are continued"));
     }
     let id =
         http.request_id.as_ref().map(|name| format!("sends backends an identifier of the request in {name}"));
@@ -192,13 +193,14 @@ fn identification_of_route(http: &Http, access: &RouteAccess) -> Vec<String> {
 
 /// Conditions that need no waiting.
 fn conditions_of_connections(access: &RouteAccess) -> Vec<String> {
-    let RouteAccess { allow, refuse, certificates, rate, .. } = access;
+    let RouteAccess { allow, allow_files, refuse, refuse_files, certificates, rate, .. } = access;
+    let (allow, refuse) = (addresses(allow, allow_files), addresses(refuse, refuse_files));
     let mut clauses = Vec::new();
     if !allow.is_empty() {
-        clauses.push(format!("only clients from {} are let in", list(allow)));
+        clauses.push(format!("only clients from {allow} are let in"));
     }
     if !refuse.is_empty() {
-        clauses.push(format!("clients from {} are refused", list(refuse)));
+        clauses.push(format!("clients from {refuse} are refused"));
     }
     clauses.extend(rate.as_ref().map(rate_limit));
     if !certificates.is_empty() {

@@ -1,9 +1,8 @@
 //! Parts of sentences about a configuration: addresses, backends, policies, certificates.
 
 use std::fmt::{Display, Write as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use handfast_net::prefix::Prefix;
 use handfast_pki::rules::Rule;
 use handfast_text::calendar::Utc;
 use handfast_text::duration;
@@ -199,11 +198,12 @@ pub(super) fn protocols(alpn: &[String]) -> String {
 /// Prefixes that are named in a sentence; a list of thousands is not for reading.
 const NAMED: usize = 8;
 
-pub(super) fn prefixes(prefixes: &[Prefix]) -> String {
-    let named = prefixes.iter().take(NAMED).map(Prefix::to_string);
-    let more = prefixes.len().saturating_sub(NAMED);
+pub(super) fn addresses(items: &[impl ToString], files: &[PathBuf]) -> String {
+    let named = items.iter().take(NAMED).map(ToString::to_string);
+    let more = items.len().saturating_sub(NAMED);
     let more = (more > 0).then(|| format!("{more} more"));
-    list(named.chain(more))
+    let files = files.iter().map(|file| format!("those in {}", file.display()));
+    list(named.chain(more).chain(files))
 }
 
 /// Describes the client certificates that a service accepts: a sentence for each requirement.

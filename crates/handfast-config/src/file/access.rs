@@ -2,6 +2,7 @@
 
 use handfast_pki::rules::Rules;
 
+use super::admission::{contradictions, split};
 use super::around::Around;
 use super::own_response::OwnResponse;
 use super::proxy_protocol;
@@ -50,9 +51,9 @@ pub(super) fn access(
     of_service: Option<&RouteAccess>,
     clients: ClientFacts,
 ) -> Option<RouteAccess> {
-    let allow = section.optional(&keys::ROUTE_ALLOW_CLIENTS).unwrap_or_default();
-    let refuse = section.optional(&keys::ROUTE_REFUSE_CLIENTS).unwrap_or_default();
-    super::admission::contradictions(section, &allow, &refuse);
+    let (allow, allow_files) = split(section.optional(&keys::ROUTE_ALLOW_CLIENTS));
+    let (refuse, refuse_files) = split(section.optional(&keys::ROUTE_REFUSE_CLIENTS));
+    contradictions(section, (&allow, &allow_files), &refuse);
     let certificates = section.list(&keys::ROUTE_ALLOW_CERTIFICATES);
     let rate = unless_wrong(section, &keys::ROUTE_RATE_LIMIT);
     let basic = unless_wrong(section, &keys::ROUTE_BASIC_AUTH);
@@ -76,7 +77,9 @@ pub(super) fn access(
     }
     Some(RouteAccess {
         allow: values(allow),
+        allow_files,
         refuse: values(refuse),
+        refuse_files,
         certificates: Rules { allow: certificates, refuse: Vec::new() },
         rate: rate?,
         basic: basic?.unwrap_or_else(|| of_service?.basic.clone()),

@@ -1,9 +1,12 @@
 //! Reads which clients a service admits, by address.
 
+use std::path::PathBuf;
+
 use handfast_net::prefix::Prefix;
 
 use crate::check;
 use crate::keys;
+use crate::kind::ItemOrFile;
 use crate::model::{Admission, HandshakeRate};
 use crate::problem::Fault;
 use crate::reading::{Written, values};
@@ -17,17 +20,29 @@ const MAX_COMPARED_PREFIXES: usize = 500;
 ///
 /// `have_addresses`: whether some clients have one.
 pub(super) fn admission(section: &Table<'_>, have_addresses: bool) -> Option<Admission> {
-    let allow = section.optional(&keys::ALLOW_CLIENTS).unwrap_or_default();
-    let refuse = section.optional(&keys::REFUSE_CLIENTS).unwrap_or_default();
+    let (allow, allow_files) = split(section.optional(&keys::ALLOW_CLIENTS));
+    let (refuse, refuse_files) = split(section.optional(&keys::REFUSE_CLIENTS));
     let rate = section.read(&keys::HANDSHAKE_RATE, rate);
-    contradictions(section, &allow, &refuse);
+    contradictions(section, (&allow, &allow_files), &refuse);
     if !have_addresses {
         let why = "clients of unix sockets have no address, unless a PROXY header names it (`accept-from = \"unix\"`)";
         let keys = [&keys::ALLOW_CLIENTS as &dyn Entry, &keys::REFUSE_CLIENTS, &keys::ADDRESS_CONNECTIONS];
         check::no_effect(section, keys, why);
         check::no_effect_of_section(section, &keys::HANDSHAKE_RATE, why);
     }
-    Some(Admission { allow: values(allow), refuse: values(refuse), rate: rate? })
+    Some(Admission { allow: values(allow), allow_files, refuse: values(refuse), refuse_files, rate: rate? })
+}
+
+/// The items of a list, and its files.
+pub(super) fn split<T>(list: Option<Vec<Written<ItemOrFile<T>>>>) -> (Vec<Written<T>>, Vec<PathBuf>) {
+    let (mut items, mut files) = (Vec::new(), Vec::new());
+    for Written { value, span } in list.into_iter().flatten() {
+        match value {
+            ItemOrFile::Item(value) => items.push(Written { value, span }),
+            ItemOrFile::File(path) => files.push(path),
+        }
+    }
+    (items, files)
 }
 
 fn rate(section: &Table<'_>) -> Option<HandshakeRate> {
@@ -38,8 +53,12 @@ fn rate(section: &Table<'_>) -> Option<HandshakeRate> {
     Some(HandshakeRate { per_second, burst: burst.unwrap_or(per_second), prefix_v4, prefix_v6 })
 }
 
-/// Entries of one list that the other one leaves without effect.
-pub(super) fn contradictions(section: &Table<'_>, allow: &[Written<Prefix>], refuse: &[Written<Prefix>]) {
+/// Entries of one list that the other one leaves without effect. The content of files is not known here.
+pub(super) fn contradictions(
+    section: &Table<'_>,
+    (allow, allow_files): (&[Written<Prefix>], &[PathBuf]),
+    refuse: &[Written<Prefix>],
+) {
     let around = |list: &[Written<Prefix>], one: &Written<Prefix>| {
         list.iter().take(MAX_COMPARED_PREFIXES).find(|other| other.value.covers(&one.value)).cloned()
     };
@@ -50,7 +69,7 @@ pub(super) fn contradictions(section: &Table<'_>, allow: &[Written<Prefix>], ref
             section.reading().warning(&one.span, fault.hint("take it out of one of the lists"));
         }
     }
-    if allow.is_empty() || allow.len() > MAX_COMPARED_PREFIXES {
+    if allow.is_empty() || !allow_files.is_empty() || allow.len() > MAX_COMPARED_PREFIXES {
         return;
     }
     for one in refuse.iter().take(MAX_COMPARED_PREFIXES) {

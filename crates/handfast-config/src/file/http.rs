@@ -3,6 +3,7 @@
 use handfast_http::http1::HeadLimits;
 
 use super::access::ClientFacts;
+use super::admission::split;
 use super::around::Around;
 use super::proxy_protocol::check_senders;
 use super::{access, cache, request_rules, site};
@@ -61,7 +62,7 @@ pub(super) fn http(
 ) -> Option<Http> {
     let section = service.inner(&keys::HTTP);
     let (x_forwarded, standard) = section.or_default(&keys::FORWARDED);
-    let trusted = section.optional(&keys::TRUST_FORWARDED_FROM).unwrap_or_default();
+    let (trusted, trusted_files) = split(section.optional(&keys::TRUST_FORWARDED_FROM));
     if !around.listen.is_empty() && around.http.is_some() {
         check_senders(&section, &trusted, around.listen, have_addresses, "each can claim any address");
     }
@@ -79,7 +80,7 @@ pub(super) fn http(
     let http = Http {
         maintenance: maintenance(&section, facts),
         backend_version: section.or_default(&keys::BACKEND_VERSION),
-        forwarded: Forwarded { x_forwarded, standard, trusted: values(trusted) },
+        forwarded: Forwarded { x_forwarded, standard, trusted: values(trusted), trusted_files },
         request_id: section.or_default(&keys::REQUEST_ID),
         trace_context: section.or_default(&keys::TRACE_CONTEXT),
         head: head(&section),

@@ -1,5 +1,6 @@
 //! From `[service.proxy-protocol]` to the model, with what contradicts what is around it.
 
+use super::admission::split;
 use crate::keys;
 use crate::model::{Address, ProxyProtocol, ProxySender, SentCertificate, SentHeader};
 use crate::problem::Fault;
@@ -19,9 +20,10 @@ pub(super) fn proxy_protocol(
     requests_certificates: bool,
 ) -> ProxyProtocol {
     let section = service.inner(&keys::PROXY_PROTOCOL);
-    let senders = section.optional(&keys::ACCEPT_FROM);
+    let (senders, accept_from_files) = split(section.optional(&keys::ACCEPT_FROM));
     let read = ProxyProtocol {
-        accept_from: senders.clone().map(values).unwrap_or_default(),
+        accept_from: values(senders.clone()),
+        accept_from_files,
         send: section.or_default(&keys::SEND),
         client_certificate: section.or_default(&keys::SEND_CLIENT_CERTIFICATE),
     };
@@ -33,7 +35,7 @@ pub(super) fn proxy_protocol(
     if !listen.is_empty() {
         let have_addresses = listen.iter().any(|address| matches!(address.value, Address::Ip(_)));
         let claim = "each must send a header, and can claim any address";
-        check_senders(&section, &senders.unwrap_or_default(), listen, have_addresses, claim);
+        check_senders(&section, &senders, listen, have_addresses, claim);
     }
     check_certificate(&section, &read, requests_certificates);
     read

@@ -26,6 +26,7 @@ mod maintenance;
 mod of_service;
 mod towards_backends;
 mod site;
+mod variables;
 mod wrong;
 
 fn read(text: &str) -> Parsed {

@@ -49,7 +49,7 @@ section! {
         example "\"ca.example.org\"", elsewhere "issuer-domain issuer-domain-name caa caa-identity caa-identities";
 
     /// PEM file of the authorities that may sign the certificate of the issuer's server.
-    ACME_CA: FilePath = "ca", FilePath,
+    ACME_CA: CredentialPath = "ca", CredentialPath,
         absent "those that this machine trusts",
         why "public issuers have public certificates",
         example "\"ca.pem\"", elsewhere "ca-file trusted-ca ssl-trusted-certificate ca-root ca-certificates";
@@ -67,7 +67,7 @@ section! {
         example "\"kid-1\"", elsewhere "eab-kid kid external-account-key-id external-account";
 
     /// File with the key that belongs to it, in base64url.
-    EAB_KEY: FilePath = "eab-key-file", FilePath,
+    EAB_KEY: CredentialPath = "eab-key-file", CredentialPath,
         absent "needed with `eab-key-id` only",
         why "a configuration is read by more people than may know it",
         example "\"eab-key\"", elsewhere "eab-hmac-key hmac external-account-hmac mac-key";

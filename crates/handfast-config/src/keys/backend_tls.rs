@@ -49,7 +49,7 @@ section! {
 
     /// PEM file with the authorities that may sign the backends' certificates. It may also contain a backend's own
     /// certificate, self-signed or not: then exactly that one is good, for its names.
-    BACKEND_CA: FilePath = "ca", FilePath,
+    BACKEND_CA: CredentialPath = "ca", CredentialPath,
         absent "the authorities that this machine trusts",
         why "the list of the machine (package ca-certificates) is what other programs use; it is read at start and at each \
              reload",
@@ -79,13 +79,13 @@ section! {
 
     /// File with the chain, and its key unless `key` names it, that is shown to a backend which asks for a certificate: PEM, or
     /// PKCS#12 without a password.
-    BACKEND_CERTIFICATE: FilePath = "certificate", FilePath,
+    BACKEND_CERTIFICATE: CredentialPath = "certificate", CredentialPath,
         absent "none is shown",
         why "most backends ask for none",
         example "\"client.pem\"", elsewhere CERTIFICATE_WORDS;
 
     /// PEM file of that certificate's key.
-    BACKEND_CERTIFICATE_KEY: FilePath = "key", FilePath,
+    BACKEND_CERTIFICATE_KEY: CredentialPath = "key", CredentialPath,
         absent "the key is in the certificate's file",
         why "one file cannot be half replaced",
         example "\"client.key\"", elsewhere KEY_WORDS;

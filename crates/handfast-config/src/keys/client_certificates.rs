@@ -19,7 +19,7 @@ section! {
 
     /// PEM file with the certificates of the authorities that may sign clients' certificates. One that signed itself is also
     /// good for the client that has exactly it.
-    CLIENT_CA: FilePath = "ca", FilePath,
+    CLIENT_CA: CredentialPath = "ca", CredentialPath,
         absent "needed, unless the mode is `off`, or `pinned` or `verify` is there",
         why "who may come in is never guessed: the machine's own list of authorities is for servers",
         example "\"clients-ca.pem\"",
@@ -27,7 +27,7 @@ section! {
 
     /// PEM file with certificates of clients, instead of `ca`: a client that shows exactly one of them is let in, by any
     /// issuer, while it is valid. Neither an authority nor a revocation list counts: to revoke one, take it out of the file.
-    CLIENT_PINNED: FilePath = "pinned", FilePath,
+    CLIENT_PINNED: CredentialPath = "pinned", CredentialPath,
         absent "clients are let in by the authorities in `ca`",
         why "a few known clients need no authority",
         example "\"clients.pem\"", elsewhere "verifypeer peer-certificates";

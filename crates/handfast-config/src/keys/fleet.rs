@@ -19,7 +19,7 @@ section! {
         example "\"tls://bus.example.org:4222\"", elsewhere "nats url server servers nats-url broker";
 
     /// PEM file of the authorities that may sign the certificate of the NATS server.
-    FLEET_CA: FilePath = "ca", FilePath,
+    FLEET_CA: CredentialPath = "ca", CredentialPath,
         absent "those that this machine trusts",
         why "a server with a public name has a public certificate",
         example "\"bus-ca.pem\"", elsewhere "ca-file tls-ca trusted-ca";
@@ -31,14 +31,14 @@ section! {
         example "true", elsewhere "handshake-first handshake_first tls_first";
 
     /// File with one line, `user:password`, for the NATS server.
-    CREDENTIALS: FilePath = "credentials", FilePath,
+    CREDENTIALS: CredentialPath = "credentials", CredentialPath,
         absent "no user; only a server on this machine alone is joined without",
         why "every reader of the configuration would have the password",
         example "\"machine.secret\"", elsewhere "user password creds auth";
 
     /// File with the secret of the fleet, 64 hexadecimal digits, the same on every machine. What machines say is sealed with it. Another
     /// secret makes them forget all keys that they share.
-    SECRET: FilePath = "secret", FilePath,
+    SECRET: CredentialPath = "secret", CredentialPath,
         example "\"fleet.secret\"", elsewhere "key secret-file key-file shared-secret psk";
 
     /// This machine's name in messages and on pages of the others.

@@ -47,7 +47,7 @@ section! {
 
     /// Addresses of the proxies in front. The fields that they send are kept, and continued by the proxy's own address; those of
     /// all other clients are removed. `unix`: clients that connect to a unix socket of this service.
-    TRUST_FORWARDED_FROM: List<ProxySenders> = "trust-forwarded-from", List::of(ProxySenders),
+    TRUST_FORWARDED_FROM: List<OrFile<ProxySenders>> = "trust-forwarded-from", List::of(OrFile(ProxySenders)),
         absent "no client",
         why "a sender of these fields can claim any address",
         example "[\"10.0.0.0/8\", \"2001:db8::5\"]",

@@ -124,7 +124,7 @@ section! {
     /// File that keeps the ticket keys over restarts, and shares them among machines. It is created when it is not there,
     /// readable by its owner only, replaced as a whole, and watched. Access to it is enough to decrypt recorded TLS 1.2
     /// sessions that were resumed.
-    KEY_FILE: FilePath = "key-file", FilePath,
+    KEY_FILE: CredentialPath = "key-file", CredentialPath,
         absent "the keys are in memory only: a restart makes all tickets useless",
         why "a secret is written to disk only on request",
         example "\"tickets.key\"", elsewhere "keys ticket-key ticket-keys tls-ticket-keys session-ticket-key file";

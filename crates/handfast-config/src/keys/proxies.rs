@@ -12,7 +12,7 @@ section! {
     /// Addresses of the proxies in front. A connection from there must begin with a PROXY header, of version 1 or 2, within
     /// `limits.handshake`; the client's address in it then counts for limits, rules and the log. `unix`: clients that connect
     /// to a unix socket of this service. Other clients are served as themselves, and refused if they send a header.
-    ACCEPT_FROM: List<ProxySenders> = "accept-from", List::of(ProxySenders),
+    ACCEPT_FROM: List<OrFile<ProxySenders>> = "accept-from", List::of(OrFile(ProxySenders)),
         absent "no address",
         why "a sender of headers can claim any address",
         example "[\"10.0.0.0/8\", \"2001:db8::5\"]",
@@ -71,7 +71,7 @@ section! {
         example "\"handfast\"", elsewhere "username login protocol-username protocolusername";
 
     /// File with that user's password and nothing else; a line end behind it does not count.
-    THROUGH_PASSWORD: FilePath = "password-file", FilePath,
+    THROUGH_PASSWORD: CredentialPath = "password-file", CredentialPath,
         absent "needed with `user` only",
         why "a configuration is read by more people than may know it",
         example "\"proxy-password\"", elsewhere "password passwd secret protocol-password protocolpassword";

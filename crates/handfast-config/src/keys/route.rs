@@ -199,13 +199,13 @@ section! {
         example "true", elsewhere "hsts strict-transport-security add-security-headers";
 
     /// Addresses of the clients whose requests are taken. Those of others receive 403.
-    ROUTE_ALLOW_CLIENTS: List<AddressPrefix> = "allow-clients", List::of(AddressPrefix),
+    ROUTE_ALLOW_CLIENTS: List<OrFile<AddressPrefix>> = "allow-clients", List::of(OrFile(AddressPrefix)),
         absent "clients from everywhere",
         why "most routes are for every client",
         example "[\"10.0.0.0/8\", \"2001:db8::/32\"]", elsewhere "allow allow-from ip-allow-list whitelist remote-ip src acl";
 
     /// Addresses of clients whose requests receive 403. It wins over `allow-clients`.
-    ROUTE_REFUSE_CLIENTS: List<AddressPrefix> = "refuse-clients", List::of(AddressPrefix),
+    ROUTE_REFUSE_CLIENTS: List<OrFile<AddressPrefix>> = "refuse-clients", List::of(OrFile(AddressPrefix)),
         absent "no client",
         why "as `allow-clients`",
         example "\"192.0.2.0/24\"", elsewhere "deny deny-from blacklist";

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::service::{PREFIX_V4, PREFIX_V6};
 use crate::kind::{
-    AddressPrefix, AuthPath, BackendEntry, Choice, CookieName, Count, FieldName, FilePath, List, RateKey,
-    Realm, Share, Size, Span, Switch, seconds,
+    AddressPrefix, AuthPath, BackendEntry, Choice, CookieName, Count, CredentialPath, FieldName, List,
+    RateKey, Realm, Share, Size, Span, Switch, seconds,
 };
 use crate::model::Maintenance;
 use crate::schema::section;
@@ -46,7 +46,7 @@ section! {
 
     /// The file of users, one `name:hash` a line, as `htpasswd -B` writes it. Hashes are bcrypt or Argon2; others can be guessed too quickly,
     /// and are refused. A changed file is read again.
-    BASIC_AUTH_FILE: FilePath = "file", FilePath,
+    BASIC_AUTH_FILE: CredentialPath = "file", CredentialPath,
         example "\"users.htpasswd\"", elsewhere "users-file user-file auth-basic-user-file userlist users";
 
     /// Text that browsers show when they ask for the password.
@@ -145,7 +145,7 @@ section! {
         example "\"x-user\"", elsewhere "field hdr hash-on";
 
     /// A file with a secret of 16 to 1,024 bytes, from which the cookies are made. Proxies with the same file understand each other's.
-    STICKY_KEY: FilePath = "key-file", FilePath,
+    STICKY_KEY: CredentialPath = "key-file", CredentialPath,
         absent "a random key, which a restart or an upgrade replaces: clients then may have another backend",
         why "no file is needed to begin",
         example "\"sticky.key\"", elsewhere "secret key dynamic-cookie-key";

@@ -142,7 +142,7 @@ section! {
         example "\"www.example.org\"", elsewhere "domains domain names server_name server-name san sans hosts";
 
     /// The key of the certificate, when there is exactly one and its key is in a separate file.
-    CERTIFICATE_KEY: FilePath = "key", FilePath,
+    CERTIFICATE_KEY: CredentialPath = "key", CredentialPath,
         absent "the key is in the certificate's file",
         why "one file cannot be half replaced",
         example "\"web.key\"", elsewhere KEY_WORDS;
@@ -177,7 +177,7 @@ section! {
 
     /// Addresses from which clients are served; all others are reset at once, with cause `client-refused` in the access log.
     /// Clients of unix sockets are always let in: their mode decides.
-    ALLOW_CLIENTS: List<AddressPrefix> = "allow-clients", List::of(AddressPrefix),
+    ALLOW_CLIENTS: List<OrFile<AddressPrefix>> = "allow-clients", List::of(OrFile(AddressPrefix)),
         absent "clients from everywhere",
         why "a firewall may decide it already",
         example "[\"10.0.0.0/8\", \"2001:db8::/32\"]",
@@ -185,7 +185,7 @@ section! {
 
     /// Addresses from which clients are reset at once. It wins over `allow-clients`, whichever prefix is longer: who is
     /// refused here never comes in.
-    REFUSE_CLIENTS: List<AddressPrefix> = "refuse-clients", List::of(AddressPrefix),
+    REFUSE_CLIENTS: List<OrFile<AddressPrefix>> = "refuse-clients", List::of(OrFile(AddressPrefix)),
         absent "no client is refused for its address",
         why "a firewall may decide it already",
         example "\"203.0.113.0/24\"", elsewhere "deny deny-from blacklist blocklist denylist deny-clients block reject";

@@ -11,7 +11,7 @@ use crate::kind::{BackendEntry, List};
 use crate::model;
 use crate::problem::{Fault, shortened};
 use crate::reading::{Item, Reading, Written, values};
-use crate::schema::{Key, Section, ValueKind};
+use crate::schema::{Key, Section, Shape, ValueKind};
 use crate::table::Table;
 
 /// A limit on requests.
@@ -20,6 +20,10 @@ pub(crate) struct RateLimit;
 impl ValueKind for RateLimit {
     type Value = model::RequestRate;
     const FORM: &'static str = "table, such as `{ requests = 100, per = \"1s\" }`";
+
+    fn shape(&self) -> Shape {
+        Shape::Table(&keys::RATE_LIMIT_TABLE)
+    }
 
     fn read(&self, item: &Item<'_>, reading: &Reading<'_>) -> Option<model::RequestRate> {
         let DeValue::Table(entries) = item.value else {
@@ -99,6 +103,10 @@ impl ValueKind for BasicAuth {
     type Value = Option<model::BasicAuth>;
     const FORM: &'static str = "table, such as `{ file = \"users.htpasswd\" }`, or `false`";
 
+    fn shape(&self) -> Shape {
+        Shape::table_or_false(&keys::BASIC_AUTH_TABLE)
+    }
+
     fn read(&self, item: &Item<'_>, reading: &Reading<'_>) -> Option<Option<model::BasicAuth>> {
         let Some(table) = table_or_false(self, &keys::BASIC_AUTH_TABLE, item, reading)? else {
             return Some(None);
@@ -137,6 +145,10 @@ impl ValueKind for ForwardAuth {
     type Value = Option<model::ForwardAuth>;
     const FORM: &'static str = "table, such as `{ to = \"10.0.0.9:4180\", path = \"/auth\" }`, or `false`";
 
+    fn shape(&self) -> Shape {
+        Shape::table_or_false(&keys::FORWARD_AUTH_TABLE)
+    }
+
     fn read(&self, item: &Item<'_>, reading: &Reading<'_>) -> Option<Option<model::ForwardAuth>> {
         let Some(table) = table_or_false(self, &keys::FORWARD_AUTH_TABLE, item, reading)? else {
             return Some(None);
@@ -154,6 +166,10 @@ pub(crate) struct Mirror;
 impl ValueKind for Mirror {
     type Value = model::Mirror;
     const FORM: &'static str = "table, such as `{ to = \"10.0.0.9:8080\", share = \"10%\" }`";
+
+    fn shape(&self) -> Shape {
+        Shape::Table(&keys::MIRROR_TABLE)
+    }
 
     fn read(&self, item: &Item<'_>, reading: &Reading<'_>) -> Option<model::Mirror> {
         let DeValue::Table(entries) = item.value else {
@@ -235,6 +251,10 @@ impl ValueKind for Queue {
     type Value = (usize, Duration);
     const FORM: &'static str = "table, such as `{ length = 100, timeout = \"5s\" }`";
 
+    fn shape(&self) -> Shape {
+        Shape::Table(&keys::QUEUE_TABLE)
+    }
+
     fn read(&self, item: &Item<'_>, reading: &Reading<'_>) -> Option<Self::Value> {
         let DeValue::Table(entries) = item.value else {
             reading.error(&item.span, self.wrong_type(item));
@@ -256,6 +276,10 @@ pub(crate) struct Sticky;
 impl ValueKind for Sticky {
     type Value = model::Sticky;
     const FORM: &'static str = "table, such as `{ cookie = \"srv\" }` or `{ header = \"x-user\" }`";
+
+    fn shape(&self) -> Shape {
+        Shape::Table(&keys::STICKY_TABLE)
+    }
 
     fn read(&self, item: &Item<'_>, reading: &Reading<'_>) -> Option<model::Sticky> {
         let DeValue::Table(entries) = item.value else {

@@ -4,17 +4,19 @@
 //! `scalar.rs`.
 
 use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
 
 use handfast_net::prefix::{Prefix, PrefixError};
 use toml::de::DeValue;
 
+use super::path::file;
 use crate::keys::backend_values as keys;
 use crate::model::{self, Address, ProxySender, Target};
 use crate::problem::{Fault, shortened};
 use crate::reading::{Item, Reading};
 use crate::route_table::ANY_NAME;
 use crate::scalar;
-use crate::schema::ValueKind;
+use crate::schema::{Shape, ValueKind};
 use crate::table::Table;
 
 pub(crate) struct ListenAddress;
@@ -29,7 +31,7 @@ impl ValueKind for ListenAddress {
         if let DeValue::Integer(port) = item.value {
             return Err(self.wrong_type(item).hint(format!("write `\"*:{port}\"`")));
         }
-        scalar::listen_address(self.text(item)?, reading.folder())
+        scalar::listen_address(self.text(item)?, reading.folder(item))
     }
 }
 
@@ -57,7 +59,7 @@ impl ValueKind for Backend {
         "`127.0.0.1:8080`, `[::1]:8080`, `backend.example:8080`, `unix:/run/x.sock`";
 
     fn parse(&self, item: &Item<'_>, reading: &Reading<'_>) -> Result<Target, Fault> {
-        scalar::target(self.text(item)?, reading.folder())
+        scalar::target(self.text(item)?, reading.folder(item))
     }
 }
 
@@ -68,6 +70,10 @@ impl ValueKind for BackendEntry {
     type Value = model::Backend;
     const FORM: &'static str = "text, such as `\"127.0.0.1:8080\"`, or `{ address = \"127.0.0.1:8080\", weight = 3, backup = true }`, or `{ program = [\"/usr/bin/rsync\", \"--daemon\"] }`";
     const ALLOWED: &'static str = Backend::ALLOWED;
+
+    fn shape(&self) -> Shape {
+        Shape::text_or(&keys::BACKEND_TABLE)
+    }
 
     fn read(&self, item: &Item<'_>, reading: &Reading<'_>) -> Option<model::Backend> {
         let DeValue::Table(entries) = item.value else {
@@ -116,6 +122,38 @@ impl ValueKind for ProxySenders {
         }
         let prefix = AddressPrefix.parse(item, reading).map(ProxySender::Prefix);
         prefix.map_err(|fault| fault.allowed(self.allowed()))
+    }
+}
+
+/// An item of a list, or a file with more of them.
+pub(crate) struct OrFile<K>(pub(crate) K);
+
+/// A value of [`OrFile`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum ItemOrFile<T> {
+    Item(T),
+    File(PathBuf),
+}
+
+/// The beginning of a text that names a file with addresses.
+const FILE: &str = "file:";
+
+impl<K: ValueKind<Value: PartialEq>> ValueKind for OrFile<K> {
+    type Value = ItemOrFile<K::Value>;
+
+    fn form(&self) -> String {
+        format!("{}, or a file of addresses, such as `\"file:addresses.txt\"`", self.0.form())
+    }
+
+    fn allowed(&self) -> String {
+        self.0.allowed()
+    }
+
+    fn parse(&self, item: &Item<'_>, reading: &Reading<'_>) -> Result<Self::Value, Fault> {
+        match self.text(item)?.strip_prefix(FILE) {
+            Some(path) => file(path, item, reading).map(ItemOrFile::File),
+            None => self.0.parse(item, reading).map(ItemOrFile::Item),
+        }
     }
 }
 

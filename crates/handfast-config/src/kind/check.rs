@@ -7,7 +7,7 @@ use toml::de::DeValue;
 use crate::keys::values as keys;
 use crate::problem::{Fault, shortened};
 use crate::reading::{Item, Reading};
-use crate::schema::ValueKind;
+use crate::schema::{Shape, ValueKind};
 use crate::table::Table;
 
 /// Most bytes that a check sends or waits for.
@@ -19,6 +19,10 @@ impl ValueKind for StatusRange {
     type Value = RangeInclusive<u16>;
     const FORM: &'static str = "whole number, such as `200`, or a range, such as `\"200-399\"`";
     const ALLOWED: &'static str = "100 to 599";
+
+    fn shape(&self) -> Shape {
+        Shape::OneOf(vec![Shape::Number(100, 599), Shape::Text])
+    }
 
     fn parse(&self, item: &Item<'_>, reading: &Reading<'_>) -> Result<Self::Value, Fault> {
         let status = |text: &str| text.trim().parse().ok().filter(|status| (100..=599).contains(status));
@@ -42,6 +46,10 @@ impl ValueKind for Bytes {
     type Value = Vec<u8>;
     const FORM: &'static str = "text, such as `\"PING\\r\\n\"`, or `{ hex = \"50494e470d0a\" }`";
     const ALLOWED: &'static str = "1 to 4096 bytes";
+
+    fn shape(&self) -> Shape {
+        Shape::text_or(&keys::HEX_TABLE)
+    }
 
     fn read(&self, item: &Item<'_>, reading: &Reading<'_>) -> Option<Vec<u8>> {
         let error = |fault| reading.error(&item.span, fault);

@@ -8,7 +8,7 @@ use crate::keys::compression as keys;
 use crate::model::{self, RouteCompression};
 use crate::problem::{Fault, shortened};
 use crate::reading::{Item, Reading, values};
-use crate::schema::ValueKind;
+use crate::schema::{Shape, ValueKind};
 use crate::table::Table;
 
 /// Compression of responses: on, off, or a table.
@@ -18,6 +18,10 @@ impl ValueKind for Compression {
     type Value = model::RouteCompression;
     const FORM: &'static str =
         "table, such as `{ algorithms = [\"gzip\"], gzip-level = 1 }`; or `true` or `false`";
+
+    fn shape(&self) -> Shape {
+        Shape::OneOf(vec![Shape::Switch, Shape::Table(&keys::COMPRESSION_TABLE)])
+    }
 
     fn read(&self, item: &Item<'_>, reading: &Reading<'_>) -> Option<Self::Value> {
         let table = match item.value {

@@ -12,7 +12,7 @@ use crate::model;
 use crate::model::ErrorStatus;
 use crate::problem::{Fault, shortened};
 use crate::reading::{Item, Reading};
-use crate::schema::{ValueKind, default_of};
+use crate::schema::{Shape, ValueKind, default_of};
 use crate::table::Table;
 
 /// A folder whose files are responses, with or without rules for finding them.
@@ -21,6 +21,10 @@ pub(crate) struct Files;
 impl ValueKind for Files {
     type Value = model::Files;
     const FORM: &'static str = "path of a folder, such as `\"/srv/www\"`, or `{ folder = \"/srv/www\", fallback = \"/index.html\" }`";
+
+    fn shape(&self) -> Shape {
+        Shape::text_or(&keys::FILES_TABLE)
+    }
 
     fn read(&self, item: &Item<'_>, reading: &Reading<'_>) -> Option<model::Files> {
         let names =
@@ -117,6 +121,10 @@ impl ValueKind for ErrorPages {
     type Value = Arc<[(ErrorStatus, PathBuf)]>;
     const FORM: &'static str = "table of paths by status, such as `{ 404 = \"/etc/handfast/404.html\", \"5xx\" = \"/etc/handfast/sorry.html\" }`";
     const ALLOWED: &'static str = "statuses from 400 to 599, `4xx` and `5xx`";
+
+    fn shape(&self) -> Shape {
+        Shape::Map(Box::new(Shape::Text))
+    }
 
     fn read(&self, item: &Item<'_>, reading: &Reading<'_>) -> Option<Self::Value> {
         let DeValue::Table(entries) = item.value else {

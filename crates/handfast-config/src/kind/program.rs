@@ -12,7 +12,7 @@ use crate::kind::Span;
 use crate::model::{OnlyClient, Program};
 use crate::problem::Fault;
 use crate::reading::{Item, Reading};
-use crate::schema::ValueKind;
+use crate::schema::{Shape, ValueKind};
 use crate::table::Table;
 
 /// A program, or a list of it and its arguments. No shell reads it.
@@ -21,6 +21,10 @@ pub(crate) struct CommandLine;
 impl ValueKind for CommandLine {
     type Value = Program;
     const FORM: &'static str = "path of a program, or a list of it and its arguments";
+
+    fn shape(&self) -> Shape {
+        Shape::one_or_list(Shape::Text)
+    }
 
     fn parse(&self, item: &Item<'_>, reading: &Reading<'_>) -> Result<Program, Fault> {
         let words = match item.value {
@@ -37,7 +41,7 @@ impl ValueKind for CommandLine {
             let fault = Fault::new(format!("`{path}` is no path, and programs are not looked for"));
             return Err(fault.hint(format!("write `/usr/bin/{path}`, or where it is")));
         }
-        let (path, _) = reading.path(path);
+        let (path, _) = reading.path(path, item);
         reading.names(&path, &item.span);
         Ok(Program { path, arguments: arguments.iter().map(|&argument| argument.to_owned()).collect() })
     }
@@ -55,6 +59,10 @@ impl Again {
 impl ValueKind for Again {
     type Value = Option<Duration>;
     const FORM: &'static str = "`true`, `false`, or a duration, such as `\"10s\"`";
+
+    fn shape(&self) -> Shape {
+        Shape::OneOf(vec![Shape::Switch, Shape::Text])
+    }
 
     fn allowed(&self) -> String {
         let (least, most) = (Self::DELAY.range.start(), Self::DELAY.range.end());
@@ -76,6 +84,10 @@ impl ValueKind for ClientEntry {
     type Value = OnlyClient;
     const FORM: &'static str =
         "text `\"stdin\"`, or `{ program = [\"/usr/bin/fetch\", \"-v\"], again = true }`";
+
+    fn shape(&self) -> Shape {
+        Shape::text_or(&keys::CLIENT_TABLE)
+    }
 
     fn parse(&self, item: &Item<'_>, _: &Reading<'_>) -> Result<OnlyClient, Fault> {
         match self.text(item)? {

@@ -9,7 +9,7 @@ use crate::keys::route_values as keys;
 use crate::model::{FixedResponse, Piece, Template, Variable};
 use crate::problem::{Fault, shortened};
 use crate::reading::{Item, Reading};
-use crate::schema::ValueKind;
+use crate::schema::{Shape, ValueKind};
 use crate::table::Table;
 
 /// Parses a text with variables in braces; two braces are one.
@@ -106,6 +106,10 @@ impl ValueKind for Redirect {
     const FORM: &'static str =
         "text `\"https\"`, or `{ to = \"https://www.example.org{target}\", status = 301 }`";
 
+    fn shape(&self) -> Shape {
+        Shape::text_or(&keys::REDIRECT_TABLE)
+    }
+
     fn parse(&self, item: &Item<'_>, _: &Reading<'_>) -> Result<RedirectTo, Fault> {
         match self.text(item)? {
             "https" => Ok(RedirectTo::Https),
@@ -177,6 +181,10 @@ pub(crate) struct Respond;
 impl ValueKind for Respond {
     type Value = FixedResponse;
     const FORM: &'static str = "status, such as `404`, or `{ status = 503, content = \"Back at noon.\" }`";
+
+    fn shape(&self) -> Shape {
+        Shape::OneOf(vec![keys::RESPOND_STATUS.kind.shape(), Shape::Table(&keys::RESPOND_TABLE)])
+    }
 
     fn read(&self, item: &Item<'_>, reading: &Reading<'_>) -> Option<FixedResponse> {
         let DeValue::Table(entries) = item.value else {

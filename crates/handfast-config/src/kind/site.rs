@@ -11,7 +11,7 @@ use crate::model::{Backend, Target};
 use crate::problem::{Fault, shortened};
 use crate::reading::{Item, Reading, Written};
 use crate::scalar;
-use crate::schema::ValueKind;
+use crate::schema::{Shape, ValueKind};
 
 const ALLOWED: &str = "`127.0.0.1:8080`, `[::1]:8080`, `backend.example:8080`, `unix:/run/x.sock`, or the URL of another site: `https://www.example.org`";
 
@@ -82,6 +82,10 @@ impl ValueKind for SiteOrBackend {
     type Value = Backend;
     const FORM: &'static str = BackendEntry::FORM;
     const ALLOWED: &'static str = ALLOWED;
+
+    fn shape(&self) -> Shape {
+        BackendEntry.shape()
+    }
 
     fn read(&self, item: &Item<'_>, reading: &Reading<'_>) -> Option<Backend> {
         let Some(text) = item.value.as_str().filter(|text| Site::is_url(text)) else {

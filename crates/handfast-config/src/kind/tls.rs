@@ -13,7 +13,7 @@ use crate::model::{BackendAlpn, SentName};
 use crate::problem::{Fault, shortened};
 use crate::reading::{Item, Reading, values};
 use crate::scalar;
-use crate::schema::ValueKind;
+use crate::schema::{Shape, ValueKind};
 
 /// A DNS name or an IP address that a certificate can be for.
 pub(crate) struct HostName;
@@ -97,6 +97,10 @@ impl BackendProtocols {
 impl ValueKind for BackendProtocols {
     type Value = BackendAlpn;
 
+    fn shape(&self) -> Shape {
+        Shape::OneOf(vec![Self::LIST.shape(), Shape::Words(vec!["client"])])
+    }
+
     fn form(&self) -> String {
         format!("{}; or `\"client\"`", Self::LIST.form())
     }
@@ -133,6 +137,10 @@ const ALSO: [(&str, &str); 7] = [
 impl ValueKind for StarttlsProtocol {
     type Value = Protocol;
     const FORM: &'static str = "text, such as `\"smtp\"`";
+
+    fn shape(&self) -> Shape {
+        Shape::Words(Protocol::ALL.into_iter().map(Protocol::name).collect())
+    }
 
     fn allowed(&self) -> String {
         one_of(Protocol::ALL.into_iter().map(Protocol::name))

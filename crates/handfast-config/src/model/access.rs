@@ -16,10 +16,14 @@ use super::Backend;
 /// The limits and conditions that a request of a route must meet before anything else is done with it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RouteAccess {
-    /// Clients with these addresses alone; empty: all.
+    /// Clients with these addresses alone; empty, without files: all.
     pub allow: Vec<Prefix>,
+    /// Files with more of them.
+    pub allow_files: Vec<PathBuf>,
     /// None of these, even where `allow` has them.
     pub refuse: Vec<Prefix>,
+    /// Files with more of them.
+    pub refuse_files: Vec<PathBuf>,
     /// Clients whose certificates fit one of these alone; empty: all.
     pub certificates: Rules,
     /// A limit on requests.
@@ -43,8 +47,10 @@ impl RouteAccess {
 
     /// Returns true if access is restricted; a limit alone does not do so.
     pub fn has_conditions(&self) -> bool {
-        let Self { allow, refuse, certificates, rate: _, basic: _, forward: _ } = self;
-        let has_lists = !allow.is_empty() || !refuse.is_empty() || !certificates.is_empty();
+        let Self { allow, allow_files, refuse, refuse_files, certificates, rate: _, basic: _, forward: _ } =
+            self;
+        let has_files = !allow_files.is_empty() || !refuse_files.is_empty();
+        let has_lists = !allow.is_empty() || !refuse.is_empty() || !certificates.is_empty() || has_files;
         has_lists || self.identifies()
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! Made by `file/http.rs`, run by `handfast-proxy/src/http`. A service without it relays bytes.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -104,6 +105,8 @@ pub struct Forwarded {
     pub standard: bool,
     /// Clients whose fields are kept and continued; of others they are removed.
     pub trusted: Vec<ProxySender>,
+    /// Files with addresses of more of them.
+    pub trusted_files: Vec<PathBuf>,
 }
 
 /// Timeouts of requests. [`Duration::ZERO`] is no timeout where a key allows it.

@@ -1,6 +1,7 @@
 //! Limits of a service in time and size, and which clients it admits by address.
 
 use std::net::IpAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use handfast_net::prefix::Prefix;
@@ -45,10 +46,14 @@ impl Limits {
 /// Admission of clients to a service by address alone (`allow-clients`, `refuse-clients`, `[service.handshake-rate]`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Admission {
-    /// Only these; empty: all.
+    /// Only these; empty, without files: all.
     pub allow: Vec<Prefix>,
+    /// Files with more of them.
+    pub allow_files: Vec<PathBuf>,
     /// None of these, even where `allow` has them.
     pub refuse: Vec<Prefix>,
+    /// Files with more of them.
+    pub refuse_files: Vec<PathBuf>,
     /// Limit on the rate of handshakes that clients of one prefix begin; `None`: no limit.
     pub rate: Option<HandshakeRate>,
 }
@@ -56,7 +61,9 @@ pub struct Admission {
 impl Admission {
     /// Returns true if every client is admitted.
     pub fn lets_everybody_in(&self) -> bool {
-        self.allow.is_empty() && self.refuse.is_empty() && self.rate.is_none()
+        let Self { allow, allow_files, refuse, refuse_files, rate } = self;
+        let has_files = !allow_files.is_empty() || !refuse_files.is_empty();
+        allow.is_empty() && refuse.is_empty() && !has_files && rate.is_none()
     }
 }
 

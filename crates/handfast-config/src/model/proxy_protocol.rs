@@ -1,6 +1,7 @@
 //! PROXY headers that a service accepts, and those that it sends (`[service.proxy-protocol]`).
 
 use std::fmt;
+use std::path::PathBuf;
 
 use handfast_net::prefix::Prefix;
 
@@ -9,6 +10,8 @@ use handfast_net::prefix::Prefix;
 pub struct ProxyProtocol {
     /// Clients that must send a header before anything else; others must not send one.
     pub accept_from: Vec<ProxySender>,
+    /// Files with addresses of more of them.
+    pub accept_from_files: Vec<PathBuf>,
     /// Header that is sent to backends before anything else; `None`: no header.
     pub send: Option<SentHeader>,
     /// Parts of the client's certificate that are sent to a backend.

@@ -15,8 +15,9 @@ fn the_page_in_the_documents_is_the_generated_one() {
 #[test]
 fn every_key_is_on_the_page_under_its_section() {
     let page = reference();
-    for section in named_sections() {
-        assert!(page.contains(&format!("\n## `{}`\n", section.header)), "{}", section.header);
+    for section in keys::FILE.all() {
+        let is_shown = section.name.is_empty() || page.contains(&format!("\n## `{}`\n", section.header));
+        assert!(is_shown, "{}", section.header);
         for key in section.keys {
             assert!(page.contains(&format!("\n### `{}`\n\n{}\n", key.name, key.doc)), "{}", key.name);
         }

@@ -7,10 +7,11 @@ use std::io::Write;
 
 use handfast_text::calendar::Utc;
 
+use super::redaction::Redaction;
 use crate::request_record::{HttpVersion, RequestRecord};
 
 /// Appends the line, with its end.
-pub(super) fn append(buffer: &mut Vec<u8>, record: &RequestRecord) {
+pub(super) fn append(buffer: &mut Vec<u8>, record: &RequestRecord, redaction: &Redaction) {
     // Writing to memory cannot fail.
     let _ = match record.connection.client {
         Some(client) => write!(buffer, "{}", client.ip()),
@@ -21,7 +22,7 @@ pub(super) fn append(buffer: &mut Vec<u8>, record: &RequestRecord) {
     let _ = write!(buffer, " [{}] \"", Utc::of(record.at).for_web_log());
     escaped(buffer, record.method());
     buffer.push(b' ');
-    escaped(buffer, record.path());
+    escaped(buffer, &redaction.redacted(record.path()));
     let protocol = match record.protocol {
         HttpVersion::Http10 => "HTTP/1.0",
         HttpVersion::Http11 => "HTTP/1.1",
@@ -29,9 +30,10 @@ pub(super) fn append(buffer: &mut Vec<u8>, record: &RequestRecord) {
     };
     let (status, bytes) = (record.status.unwrap_or_default(), record.bytes_to_client);
     let _ = write!(buffer, " {protocol}\" {status:03} {bytes}");
-    for field in [&record.referer, &record.user_agent] {
+    let referer = record.referer.as_deref().map(|referer| redaction.redacted(referer));
+    for field in [referer.as_deref(), record.user_agent.as_deref()] {
         buffer.extend_from_slice(b" \"");
-        escaped(buffer, field.as_deref().unwrap_or("-"));
+        escaped(buffer, field.unwrap_or("-"));
         buffer.push(b'"');
     }
     buffer.push(b'\n');
@@ -59,7 +61,7 @@ mod tests {
 
     fn line(record: &RequestRecord) -> String {
         let mut buffer = Vec::new();
-        append(&mut buffer, record);
+        append(&mut buffer, record, &Redaction::default());
         String::from_utf8(buffer).expect("a line is ASCII")
     }
 

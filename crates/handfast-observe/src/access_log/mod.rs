@@ -6,6 +6,7 @@
 
 mod combined;
 mod line;
+mod redaction;
 mod request_line;
 mod syslog;
 mod thread_log;

@@ -6,19 +6,20 @@ use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 
 use super::line::{Object, Reason, append_json, shortened};
+use super::redaction::Redaction;
 use crate::request_record::{RequestRecord, RequestTimes};
 
 /// Appends the line, with its end.
-pub(super) fn append(buffer: &mut Vec<u8>, record: &RequestRecord) {
-    append_json(buffer, &Line(record));
+pub(super) fn append(buffer: &mut Vec<u8>, record: &RequestRecord, redaction: &Redaction) {
+    append_json(buffer, &Line(record, redaction));
 }
 
 /// The fields in the order they are written; those that are not known are left out.
-struct Line<'a>(&'a RequestRecord);
+struct Line<'a>(&'a RequestRecord, &'a Redaction);
 
 impl Serialize for Line<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Self(record) = self;
+        let Self(record, redaction) = self;
         let connection = &record.connection;
         let mut line = Object(serializer.serialize_map(None)?);
         line.is("time", format_args!("{}", Utc::of(record.at)))?;
@@ -33,7 +34,7 @@ impl Serialize for Line<'_> {
         line.known("user", record.user.as_deref())?;
         line.is("method", record.method())?;
         line.known("host", record.host())?;
-        line.is("path", record.path())?;
+        line.is("path", &*redaction.redacted(record.path()))?;
         line.known("status", record.status)?;
         line.known("cache", record.cache)?;
         line.known("compressed", record.coded.map(|(coding, _)| coding.name()))?;
@@ -99,7 +100,7 @@ pub(super) mod tests {
 
     fn line(record: &RequestRecord) -> String {
         let mut buffer = Vec::new();
-        append(&mut buffer, record);
+        append(&mut buffer, record, &Redaction::default());
         String::from_utf8(buffer).expect("a line is text")
     }
 

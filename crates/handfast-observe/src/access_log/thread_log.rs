@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use handfast_config::model::LogFormat;
 
+use super::redaction::Redaction;
 use super::{combined, line, request_line};
 use crate::cell::Cell;
 use crate::reason::CloseReason;
@@ -89,6 +90,7 @@ impl Totals {
 pub struct ThreadLog {
     queue: Option<SyncSender<Message>>,
     format: LogFormat,
+    redaction: Redaction,
     totals: Arc<ThreadTotals>,
     pub(super) block: Block,
     oldest: Option<Instant>,
@@ -98,9 +100,10 @@ impl ThreadLog {
     pub(super) fn new(
         queue: Option<SyncSender<Message>>,
         format: LogFormat,
+        redaction: Redaction,
         totals: Arc<ThreadTotals>,
     ) -> Self {
-        Self { queue, format, totals, block: Block::default(), oldest: None }
+        Self { queue, format, redaction, totals, block: Block::default(), oldest: None }
     }
 
     /// Adds a connection's line to the buffer, and hands the buffer over when it has grown to [`BLOCK_BYTES`]. A connection that ended
@@ -119,7 +122,8 @@ impl ThreadLog {
             LogFormat::Json => request_line::append,
             LogFormat::Combined => combined::append,
         };
-        self.add(|bytes| append(bytes, record));
+        let redaction = self.redaction.clone();
+        self.add(|bytes| append(bytes, record, &redaction));
     }
 
     /// Returns true if lines have the client's `Referer` and `User-Agent`, so that a [`RequestRecord`] should have them.

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant, SystemTime};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::line;
+use super::redaction::Redaction;
 use super::syslog::Datagrams;
 use super::thread_log::{Block, Message, ThreadLog, Totals};
 use handfast_config::model::{self, LogFormat};
@@ -35,6 +36,7 @@ struct Flags {
 pub struct AccessLogHandle {
     queue: Option<SyncSender<Message>>,
     format: LogFormat,
+    redaction: Redaction,
     flags: Arc<Flags>,
     totals: Arc<Totals>,
     /// Closed when the writer's thread has ended.
@@ -60,6 +62,7 @@ pub fn start(log: &model::AccessLog) -> io::Result<AccessLogHandle> {
         model::AccessLog::Off => Ok(AccessLogHandle {
             queue: None,
             format: LogFormat::default(),
+            redaction: Redaction::default(),
             flags: Arc::default(),
             totals: Arc::default(),
             ended: mpsc::sync_channel(0).1,
@@ -85,7 +88,8 @@ fn start_with(sink: Sink) -> io::Result<AccessLogHandle> {
         writer.run(&blocks);
         drop(end);
     })?;
-    Ok(AccessLogHandle { queue: Some(queue), format: LogFormat::default(), flags, totals, ended })
+    let (format, redaction) = (LogFormat::default(), Redaction::default());
+    Ok(AccessLogHandle { queue: Some(queue), format, redaction, flags, totals, ended })
 }
 
 impl AccessLogHandle {
@@ -94,9 +98,14 @@ impl AccessLogHandle {
         Self { format, ..self }
     }
 
+    /// Without the values of these parameters of queries.
+    pub fn without_parameters(self, names: &[String]) -> Self {
+        Self { redaction: Redaction::new(names), ..self }
+    }
+
     /// A worker's own end of the log.
     pub fn for_thread(&self) -> ThreadLog {
-        ThreadLog::new(self.queue.clone(), self.format, self.totals.for_thread())
+        ThreadLog::new(self.queue.clone(), self.format, self.redaction.clone(), self.totals.for_thread())
     }
 
     /// Counters of the lines.

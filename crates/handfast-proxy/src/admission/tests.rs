@@ -7,7 +7,7 @@ fn prefixes(texts: &[&str]) -> Vec<Prefix> {
 }
 
 fn model(allow: &[&str], refuse: &[&str]) -> model::Admission {
-    model::Admission { allow: prefixes(allow), refuse: prefixes(refuse), rate: None }
+    model::Admission { allow: prefixes(allow), refuse: prefixes(refuse), ..model::Admission::default() }
 }
 
 fn rate(per_second: u32, burst: u32) -> model::HandshakeRate {

@@ -8,8 +8,8 @@ use std::fmt;
 use std::io;
 use std::path::Path;
 
-use argon2::password_hash::PasswordVerifier as _;
 use argon2::password_hash::phc::PasswordHash;
+use argon2::password_hash::{PasswordHasher as _, PasswordVerifier as _};
 use argon2::{Argon2, Params};
 use handfast_pki::files::read_text;
 use handfast_tls::keyed_hash::{Digest, HashKey};
@@ -60,7 +60,7 @@ impl fmt::Display for Problem {
 }
 
 /// Hint for a line that cannot be used: the command that writes a valid one.
-const HINT: &str = "make the line by `htpasswd -B`, which asks for the password";
+const HINT: &str = "make the line by `handfast hash-password NAME`, which asks for the password";
 
 impl Users {
     /// Reads the lines `name:hash`; empty ones, and those that begin with `#`, are skipped.
@@ -146,6 +146,47 @@ fn cost(hash: &str) -> (&str, usize) {
     }
     // `12` of `$2y$12$…`
     (hash.get(4..6).unwrap_or(hash), 0)
+}
+
+/// Reason why a name and a password make no line.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PasswordLineError {
+    /// RFC 7617 §2: a colon ends the name, and neither part has control characters. A `#` would make a comment of it.
+    #[error(
+        "this cannot be a user's name, expected 1 to 255 bytes without `:`, control characters, spaces at the ends, and `#` at the beginning"
+    )]
+    Name,
+    /// No password, or one that no client can send.
+    #[error("this cannot be a password, expected 1 to 1024 bytes without control characters")]
+    Password,
+    /// The kernel has no random numbers, or the hash has no memory.
+    #[error("hash the password: it failed, expected random numbers and {} MiB of memory", Params::DEFAULT_M_COST / 1024)]
+    Hash,
+}
+
+/// Makes a line for a file of users: `name:hash`, with Argon2id and a new salt.
+///
+/// **Errors**: [`PasswordLineError`]. **Cost**: 19 MiB for some 20 ms.
+pub fn password_line(name: &str, password: &str) -> Result<String, PasswordLineError> {
+    let has_control = |text: &str| text.chars().any(char::is_control);
+    if name.is_empty()
+        || name.len() > 255
+        || name.contains(':')
+        || name.starts_with('#')
+        || name.trim() != name
+        || has_control(name)
+    {
+        return Err(PasswordLineError::Name);
+    }
+    if password.is_empty() || password.len() > 1024 || has_control(password) {
+        return Err(PasswordLineError::Password);
+    }
+    // The hash by a random key is random.
+    let salt = HashKey::random().map_err(|_| PasswordLineError::Hash)?.hash(&[]);
+    let hash: PasswordHash = Argon2::default()
+        .hash_password_with_salt(password.as_bytes(), &salt[..16])
+        .map_err(|_| PasswordLineError::Hash)?;
+    Ok(format!("{name}:{hash}"))
 }
 
 /// Notes the cost of a hash. **Errors**: there are too many different ones.

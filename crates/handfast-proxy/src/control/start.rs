@@ -404,7 +404,10 @@ fn log_unreadable_files(state: &State, keys: Option<&KeyProcess>) {
 
 fn open_log(config: &Config) -> Result<AccessLogHandle, Error> {
     let started = access_log::start(&config.access_log);
-    started.map(|log| log.with_format(config.access_log_format)).map_err(|source| {
+    let as_configured = |log: AccessLogHandle| {
+        log.with_format(config.access_log_format).without_parameters(&config.access_log_redact)
+    };
+    started.map(as_configured).map_err(|source| {
         let object = match &config.access_log {
             AccessLog::File(path) => format!(" {}{}", path.display(), config.places.suffix(path)),
             AccessLog::Syslog(path) | AccessLog::Journald(path) => {

@@ -17,6 +17,7 @@ use handfast_tls::ticket::KeySet;
 
 use crate::admission::admin_token::AdminToken;
 
+use super::addresses::AddressFiles;
 use super::carried::{CarriedOver, RingId};
 use super::report::{self, Report};
 use super::service::ServiceBuilder;
@@ -66,8 +67,13 @@ pub(crate) fn build(
     };
     context.load_key_lists(&config.process.weak_keys, previous);
     let admin_token = config.admin_token_file.as_ref().and_then(|file| context.admin_token(file));
+    let mut address_files = AddressFiles::new(&config.places, ServiceUser::from(&config.process));
+    let filled: Vec<_> = config.services.iter().map(|service| address_files.fill(service)).collect();
+    let AddressFiles { files, folders, errors, .. } = address_files;
+    context.took(Vec::new(), files, folders);
+    errors.into_iter().for_each(|error| context.report.error(error));
     let mut service = |model| ServiceBuilder::new(&mut context, model, previous).build();
-    let services: Vec<ServiceState> = config.services.iter().filter_map(&mut service).collect();
+    let services: Vec<ServiceState> = filled.iter().map(AsRef::as_ref).filter_map(&mut service).collect();
     context.compare_keys(&services, previous);
     context.warn_of_expiry(&services);
     let may_be_half_written =

@@ -1,4 +1,4 @@
-//! JSON schemas in `docs/reference`, from the types of the reports; `scripts/pages` writes them, and a test checks the files.
+//! JSON schemas in `docs/reference`, from the keys of the configuration and the types of the reports; `scripts/pages` writes them, and a test checks the files.
 
 use std::fs;
 use std::path::Path;
@@ -14,8 +14,9 @@ use schemars::{JsonSchema, Schema};
 const WRITE: &str = "HANDFAST_WRITE_PAGES";
 
 /// Each schema's file in `docs/reference`, and what is in it.
-fn schemas() -> [(&'static str, String); 7] {
+fn schemas() -> [(&'static str, String); 8] {
     [
+        ("configuration", handfast_config::json_schema()),
         ("load-report", schema::<handfast_report::Report>("handfast load report, handfast-load/1")),
         ("load-live", schema::<live::Line>("A line of handfast load --live-json, handfast-live/1")),
         ("load-run", schema::<Run>("What handfast load --metrics serves at /status.json, handfast-run/1")),

@@ -9,6 +9,7 @@ mod support;
 
 // accept
 mod addresses_decide_who_comes_in;
+mod lists_of_addresses_come_from_files_too;
 mod out_of_descriptors_is_slower_never_spinning;
 // hello
 mod a_proxy_header_is_believed_from_those_listed;
@@ -79,6 +80,8 @@ mod either_side_may_speak_tls;
 mod backends_that_are_revoked_are_refused;
 mod real_servers_are_backends_with_tls;
 mod checks_and_operators_take_backends_out;
+mod a_configuration_may_be_in_parts;
+mod configurations_are_formatted_and_passwords_hashed;
 mod checks_find_what_connections_would;
 // relay
 mod a_backend_is_told_who_the_client_is;
@@ -100,6 +103,7 @@ mod every_failed_connection_is_named;
 mod a_request_ends_with_its_client;
 mod a_backend_in_http2_is_told_its_own_scheme;
 mod a_client_need_not_wait_after_its_handshake;
+mod secrets_in_queries_are_in_no_log;
 mod the_access_log_is_read_back;
 mod what_was_delivered_is_no_failure;
 // any step

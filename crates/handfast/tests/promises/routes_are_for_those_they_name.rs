@@ -272,7 +272,7 @@ fn hashes_that_are_guessed_quickly_are_refused_by_line() {
     for line in [
         "line 2: apr1 is MD5",
         "line 3: this is no hash; a password in plain text",
-        "hint: make the line by `htpasswd -B`",
+        "hint: make the line by `handfast hash-password NAME`",
     ] {
         assert!(ran.all().contains(line), "{line}: {}", ran.all());
     }

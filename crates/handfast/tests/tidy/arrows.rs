@@ -189,8 +189,8 @@ const TABLE: [Arrows; 28] = [
             "handfast-tls",
             "handfast-wire",
         ],
-        theirs: &["annotate-snippets", "globset", "nix", "thiserror", "toml"],
-        in_tests: &["proptest", "tempfile"],
+        theirs: &["annotate-snippets", "globset", "nix", "serde_json", "thiserror", "toml", "toml_edit"],
+        in_tests: &["jsonschema", "proptest", "tempfile"],
         never: "config is text to a model: it opens no socket, serves nothing and knows no product",
     },
     Arrows {
@@ -446,6 +446,7 @@ const TABLE: [Arrows; 28] = [
             "tokio",
             "tracing",
             "tracing-subscriber",
+            "zeroize",
         ],
         in_tests: &[
             "clap_complete",

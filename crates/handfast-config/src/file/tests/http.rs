@@ -33,7 +33,12 @@ fn five_lines_are_a_service_in_http_mode() {
     let service = &config.services[0];
     let expected = Http {
         backend_version: BackendVersion::Http1,
-        forwarded: Forwarded { x_forwarded: true, standard: false, trusted: Vec::new() },
+        forwarded: Forwarded {
+            x_forwarded: true,
+            standard: false,
+            trusted: Vec::new(),
+            trusted_files: Vec::new(),
+        },
         trace_context: false,
         request_id: Some("x-request-id".into()),
         head: HeadLimits::default(),
@@ -82,6 +87,7 @@ fn every_key_of_http_mode_is_read() {
             x_forwarded: true,
             standard: true,
             trusted: ["10.0.0.0/8", "192.0.2.7"].map(prefix).to_vec(),
+            trusted_files: Vec::new(),
         },
         request_id: Some("x-trace".into()),
         head: HeadLimits { head: 8192, start_line: 4096, fields: 64, underscores: Underscores::Refuse },

@@ -36,6 +36,10 @@ const ONE_WRONG: &[(&str, &str)] = &[
     ("curves = []", "error 6 curves unknown key `curves` in [[service]] | did you mean `groups`?"),
     ("idle = \"1s\"", "error 6 idle unknown key `idle` in [[service]] | `idle` belongs in [service.limits]"),
     ("drain = \"1s\"", "error 6 drain unknown key `drain` in [[service]] | `drain` belongs in [process]"),
+    (
+        "include = \"a.toml\"",
+        "error 6 include unknown key `include` in [[service]] | `include` belongs at the top of the file",
+    ),
     ("colour = 1", "error 6 colour unknown key `colour` in [[service]] | -"),
     ("[proces]", "error 6 proces unknown key `proces` at the top of the file | did you mean `process`?"),
     // Types.
@@ -49,6 +53,7 @@ const ONE_WRONG: &[(&str, &str)] = &[
         "alpn = \"h2\"",
         "error 6 \"h2\" expected a list of text, such as `\"http/1.1\"`, found a text | write `[\"h2\"]`",
     ),
+    ("[access-log]\nredact-query = \"a=b\"", "error 7 \"a=b\" `a=b` cannot be the name of a parameter | -"),
     (
         "listen-mode = 660",
         "error 6 660 expected a text of octal digits, such as `\"0660\"`, found a whole number | write it as text, as chmod takes it: `\"0660\"`",
@@ -471,7 +476,8 @@ fn the_second_place_is_the_first_use() {
         "{WEB}[[service]]\nname = \"web\"\nlisten = \"*:1\"\nbackend = \"a:1\"\ncertificate = \"b.pem\"\n"
     );
     let problems = read(&text).expect_err("a name twice");
-    let (span, why) = problems[0].see.clone().expect("a second place");
-    assert_eq!((&text[span.clone()], why.as_str()), ("\"web\"", "the first one"));
+    let (first, why) = problems[0].see.clone().expect("a second place");
+    let Place::Text { span, text: seen, .. } = first else { panic!("{first:?}") };
+    assert_eq!((seen.as_str(), why.as_str()), ("\"web\"", "the first one"));
     assert!(span.end < WEB.len());
 }

@@ -61,7 +61,9 @@ fn each_line_that_is_wrong_is_named_with_its_reason() {
     assert!(problems[2].what.contains("plain text"), "{}", problems[2]);
     assert_eq!(
         parse("# none\n").expect_err("nobody").first().map(ToString::to_string).as_deref(),
-        Some("line 1: there is no user\n  hint: make the line by `htpasswd -B`, which asks for the password")
+        Some(
+            "line 1: there is no user\n  hint: make the line by `handfast hash-password NAME`, which asks for the password"
+        )
     );
 }
 
@@ -126,4 +128,20 @@ fn a_file_with_too_many_costs_is_refused() {
     let problems = parse(&lines).expect_err("too many");
     assert_eq!(problems.len(), 1);
     assert!(problems[0].line == 17 && problems[0].what.contains("different costs"), "{}", problems[0]);
+}
+
+#[test]
+fn a_line_that_is_made_here_is_read_and_verified() {
+    let line = password_line("alice", "correct horse").expect("it can be hashed");
+    assert!(line.starts_with("alice:$argon2id$v=19$m=19456,t=2,p=1$"), "{line}");
+    let again = password_line("alice", "correct horse").expect("it can be hashed");
+    assert_ne!(line, again, "each has its own salt");
+    let users = Users::parse(&line, HashKey::random().expect("random")).expect("it can be read");
+    assert!(users.verify("alice", b"correct horse") && !users.verify("alice", b"wrong"));
+    for name in ["", "a:b", "#a", " a", "a\n", &"a".repeat(256)] {
+        assert_eq!(password_line(name, "x"), Err(PasswordLineError::Name), "{name:?}");
+    }
+    for password in ["", "a\nb", "\u{7f}", &"a".repeat(1025)] {
+        assert_eq!(password_line("a", password), Err(PasswordLineError::Password), "{password:?}");
+    }
 }

@@ -199,6 +199,7 @@ fn restart_rows() -> Vec<(&'static str, String, String)> {
         row("process.state-folder", "[process]\nstate-folder = \"state\"\n"),
         row("access-log.to", "[access-log]\nto = \"off\"\n"),
         row("access-log.format", "[access-log]\nformat = \"combined\"\n"),
+        row("access-log.redact-query", "[access-log]\nredact-query = \"token\"\n"),
         row("admin.listen", "[admin]\nlisten = \"off\"\n"),
         row(
             "service.only-client",

@@ -118,8 +118,8 @@ struct Plan {
 
 impl Plan {
     fn of(source: &ConfigSource) -> Result<Self, UpgradeFailure> {
-        let (config, _) =
-            source.read(false).map_err(|error| UpgradeFailure::Configuration(error.to_string()))?;
+        let config =
+            source.read_beside(false).map_err(|error| UpgradeFailure::Configuration(error.to_string()))?;
         let socket = config.process.upgrade_socket.ok_or_else(|| {
             UpgradeFailure::Configuration(format!(
                 "error: {}: has no process.upgrade-socket, where the running process could be asked",
