@@ -342,6 +342,10 @@ impl ValueKind for Maintenance {
     const FORM: &'static str =
         "table, such as `{ allow = [\"10.0.0.0/8\"], retry-after = \"10m\" }`; or `true` or `false`";
 
+    fn shape(&self) -> Shape {
+        Shape::OneOf(vec![Shape::Switch, Shape::Table(&keys::MAINTENANCE_TABLE)])
+    }
+
     fn read(&self, item: &Item<'_>, reading: &Reading<'_>) -> Option<Self::Value> {
         if matches!(item.value, DeValue::Boolean(true)) {
             return Some(Some(model::Maintenance::default()));

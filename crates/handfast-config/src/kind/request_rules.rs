@@ -138,6 +138,10 @@ impl ValueKind for RedirectStatus {
     const FORM: &'static str = "status, such as `301`";
     const ALLOWED: &'static str = "301, 302, 303, 307 or 308";
 
+    fn shape(&self) -> Shape {
+        Shape::Number(301, 308)
+    }
+
     /// A text is accepted too: it was the form before.
     fn parse(&self, item: &Item<'_>, _: &Reading<'_>) -> Result<u16, Fault> {
         let written = match item.value {

@@ -1,6 +1,6 @@
 //! The trace of a request: the field `traceparent` of W3C Trace Context, level 1.
 //!
-//! In: the head of a request. Out: the field that its backend receives. That of a client is kept if it is valid; Handfast records no span of its own.
+//! In: the head of a request. Out: the field that its backend receives. That of a client is kept if it is valid; Handfast itself records no span.
 
 use std::fmt::Write;
 
@@ -29,7 +29,7 @@ pub(crate) fn made() -> String {
     text
 }
 
-/// A later version may have more behind these parts (W3C Trace Context §3.2.3, §4.3).
+/// A later version may have more behind these parts (W3C Trace Context, "Versioning of traceparent").
 fn is_valid(value: &[u8]) -> bool {
     let is_hex = |part: &[u8]| part.iter().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
     let is_some = |part: &[u8]| part.iter().any(|byte| *byte != b'0');
