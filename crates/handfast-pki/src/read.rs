@@ -127,7 +127,8 @@ pub enum Failure {
 impl From<Failure> for io::Error {
     fn from(failure: Failure) -> Self {
         match failure {
-            Failure::Missing => io::ErrorKind::NotFound.into(),
+            // As the system says it.
+            Failure::Missing => Self::from_raw_os_error(libc::ENOENT),
             Failure::Refused(error) => error,
             Failure::NotAFile(kind) => Self::other(format!("is {kind}, expected a file")),
             Failure::TooLarge(size) => Self::other(format!("has {size} bytes, which is too large")),
