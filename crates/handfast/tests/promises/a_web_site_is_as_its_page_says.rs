@@ -62,7 +62,7 @@ fn config(folder: &Folder, backend: &Backend) -> String {
         ("127.0.0.1:8080", backend.address.to_string()),
         ("\"/srv/", format!("\"{}/srv/", folder.path().display())),
         ("\"/var/cache/handfast\"", format!("\"{}\"", folder.file("cache").display())),
-        ("\"users\"", format!("\"{}\"", folder.file("users").display())),
+        ("\"users.htpasswd\"", format!("\"{}\"", folder.file("users").display())),
     ] {
         assert!(service.contains(written), "the page has {written}");
         service = service.replace(written, &here);
