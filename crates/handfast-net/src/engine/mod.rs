@@ -14,8 +14,8 @@
 //! works and the first does not: a socket's event would reach the task and never the part. `handfast-http` is
 //! how the two go together.
 //!
-//! A turn of the loop: deadlines, then every task that carries bytes, then handshakes until their share of the turn
-//! is used up, then one `epoll_wait`. So signatures of new clients cannot starve the open connections.
+//! A turn of the loop: deadlines, then every task that carries bytes, then tasks that have [yielded](yield_now) and handshakes until their shares of
+//! the turn are used up, then one `epoll_wait`. So neither long work nor signatures of new clients can starve the open connections.
 
 mod alarm;
 mod handle;
@@ -59,6 +59,9 @@ use wheel::Wheel;
 /// One RSA-2048 signature takes about 0.6 ms, an ECDSA P-256 handshake 0.1 ms: at least one is done each turn,
 /// whatever it takes, so handshakes go on under any load.
 const HANDSHAKE_SHARE: Duration = Duration::from_micros(500);
+
+/// Share of a turn for tasks that have yielded: one at least goes on.
+const YIELDED_SHARE: Duration = Duration::from_millis(1);
 
 /// Rounds of tasks that are polled behind the others of a turn, each with those that the round before has woken.
 const LATE_ROUNDS: usize = 2;
@@ -254,9 +257,10 @@ impl Future for Wait {
     }
 }
 
-/// Lets every other ready task run before this one goes on.
+/// Lets every other ready task run before this one goes on, also those whose sockets become ready meanwhile. Tasks that yield go on until their
+/// share of a turn is used up, one at least, and the others in the next turn: so long work of many tasks delays no short one by more than that.
 pub async fn yield_now() {
-    engine(|engine| engine.tasks.borrow_mut().wake(engine.current.get()));
+    engine(|engine| engine.tasks.borrow_mut().yield_now(engine.current.get()));
     wait(Moment::NEVER).await;
 }
 
@@ -313,6 +317,15 @@ impl Engine {
         for _ in 0..flowing {
             let taken = self.tasks.borrow_mut().take_ready(Priority::Flow);
             self.poll_taken(taken, observer);
+        }
+        let yielded = self.tasks.borrow().yielded();
+        let start = if yielded > 0 { Moment::now() } else { Moment::NEVER };
+        for _ in 0..yielded {
+            let taken = self.tasks.borrow_mut().take_yielded();
+            self.poll_taken(taken, observer);
+            if Moment::now().since(start) > YIELDED_SHARE {
+                break;
+            }
         }
         // What they have passed on to others, and those to them: a request to its stream, responses of one turn to their connection.
         for _ in 0..LATE_ROUNDS {

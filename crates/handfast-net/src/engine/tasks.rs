@@ -30,6 +30,8 @@ struct Task {
     /// Is in its queue; or, while it is being polled, will be when that is over. So a task that wakes itself and then
     /// ends was in no queue, and the queues need not be searched for it.
     queued: bool,
+    /// It has let others go first: it goes into the queue of those.
+    yields: bool,
 }
 
 // A place in the table is paid for by every idle connection. Generation and flags fill what alignment left over.
@@ -49,6 +51,8 @@ pub(crate) struct Tasks {
     flow: VecDeque<u32>,
     /// Those that are polled behind them, still in the same turn.
     late: VecDeque<u32>,
+    /// Those that carry bytes and have used up their time.
+    yielded: VecDeque<u32>,
     handshake: VecDeque<u32>,
     /// Of the task that was inserted last.
     generation: u32,
@@ -76,6 +80,7 @@ impl Tasks {
             generation: self.generation,
             priority,
             queued: false,
+            yields: false,
         };
         match self.free.pop() {
             Some(index) => {
@@ -167,7 +172,26 @@ impl Tasks {
     }
 
     pub(crate) fn any_ready(&self) -> bool {
-        !self.flow.is_empty() || !self.late.is_empty() || !self.handshake.is_empty()
+        let queues = [&self.flow, &self.late, &self.yielded, &self.handshake];
+        queues.into_iter().any(|queue| !queue.is_empty())
+    }
+
+    /// Lets others go before the polled task, which is ready.
+    pub(crate) fn yield_now(&mut self, task: u32) {
+        if let Some(found) = self.task(task) {
+            (found.queued, found.yields) = (true, true);
+        }
+    }
+
+    /// The number of tasks that have let others go first.
+    pub(crate) fn yielded(&self) -> usize {
+        self.yielded.len()
+    }
+
+    /// The next of them, taken out to be polled.
+    pub(crate) fn take_yielded(&mut self) -> Option<Taken> {
+        let index = self.yielded.pop_front()?;
+        self.take(index)
     }
 
     /// The next ready task, taken out to be polled; it can be woken meanwhile.
@@ -191,7 +215,10 @@ impl Tasks {
     pub(crate) fn put_back(&mut self, task: u32, future: TaskFuture) {
         let Some(found) = self.task(task) else { return };
         found.future = Some(future);
-        if std::mem::take(&mut found.queued) {
+        let yields = std::mem::take(&mut found.yields) && found.priority == Priority::Flow;
+        if yields {
+            self.yielded.push_back(task);
+        } else if std::mem::take(&mut found.queued) {
             self.wake(task);
         }
     }

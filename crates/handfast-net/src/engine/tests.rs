@@ -144,6 +144,36 @@ fn handshakes_do_not_starve_the_flow() {
     });
 }
 
+/// Fifty tasks that compute for a millisecond at a time have work; a task whose timer rings still runs between any few of them.
+#[test]
+fn tasks_that_yield_do_not_starve_those_that_wait() {
+    on_engine(|| async {
+        let pieces = Rc::new(Cell::new(0_u32));
+        for _ in 0..50 {
+            let pieces = Rc::clone(&pieces);
+            spawn(Priority::Flow, async move {
+                for _ in 0..10 {
+                    let begin = Moment::now();
+                    while Moment::now().since(begin) < Duration::from_millis(1) {}
+                    pieces.set(pieces.get() + 1);
+                    yield_now().await;
+                }
+            });
+        }
+        // All of them begin in the same turn.
+        while pieces.get() < 50 {
+            sleep(Duration::from_micros(1)).await;
+        }
+        let (mut seen, mut most) = (pieces.get(), 0);
+        while seen < 500 {
+            sleep(Duration::from_micros(1)).await;
+            most = most.max(pieces.get() - seen);
+            seen = pieces.get();
+        }
+        assert!(most <= 5, "{most} pieces between two looks");
+    });
+}
+
 #[test]
 fn tasks_left_over_are_dropped_at_the_end() {
     let dropped = Rc::new(Cell::new(false));
