@@ -44,7 +44,7 @@ http {{
         listen 127.0.0.1:{h2c} http2 backlog=4096;
         location /1k {{ return 200 "{content}"; }}
         location /1m {{ alias {folder}/large; }}
-        # Content is read before the response because that is a response of its own, to a second request.
+        # Content is read before the response, which is that of a second request.
         location /take {{
             client_max_body_size 2m; client_body_buffer_size 2m; proxy_pass http://itself/1k; proxy_http_version 1.1;
             proxy_pass_request_body off; proxy_set_header Content-Length ""; proxy_set_header Connection "";

@@ -158,7 +158,7 @@ fn array(list: &mut Array, depth: usize) {
     }
 }
 
-/// The rest of a line of a list, comments on lines of their own, and the beginning of the next line.
+/// The rest of a line of a list, comments on separate lines, and the beginning of the next line.
 fn broken_line(raw: &str, depth: usize) -> String {
     let indent = INDENT.repeat(depth);
     let mut lines: Vec<&str> = raw.split('\n').map(str::trim).collect();

@@ -1,7 +1,7 @@
 //! A JSON schema of the configuration, made of the descriptions the reader itself reads by, for editors.
 //!
-//! In: `keys.rs`. Out: JSON (draft 7, which editors for TOML know). It says which keys and types there are. It does not say which keys
-//! belong together, nor what is allowed in a text: `handfast check` does.
+//! In: `keys.rs`. Out: JSON (draft 7, which editors for TOML know). It has the keys and their types. Which keys belong together,
+//! and what is allowed in a text, is checked by `handfast check` alone.
 
 use handfast_text::renamed;
 use serde_json::{Map, Value, json};

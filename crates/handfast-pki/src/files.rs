@@ -5,12 +5,12 @@
 //!
 //! | file | links | read by |
 //! |---|---|---|
-//! | of the program itself: locks, stores, records | refused: the user that serves could lead root anywhere | [`open_own`] |
+//! | of the program itself: locks, stores, records | refused: the user that serves could lead root anywhere | [`open_own`], [`replace_own`] |
 //! | named by the configuration: passwords, secrets | followed: Kubernetes mounts secrets as links | [`read`], [`read_text`] |
 //! | named on the command line, also a pipe (`<(…)`) | followed | [`read_input`] |
 
-use std::fs::{File, OpenOptions};
-use std::io::{self, Read};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -43,6 +43,30 @@ pub fn open_own(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
         Some(kind) => Err(io::Error::other(format!("is {kind}, expected a file"))),
         None => Ok(file),
     }
+}
+
+/// Replaces a file of the program itself, or makes it. The content is written aside and synced first, so that the file is whole at any time, also
+/// after a crash of the machine.
+///
+/// **Errors**: as [`open_own`]; write(2), rename(2), fsync(2). Then the file is as it was.
+pub fn replace_own(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let aside = path.with_file_name(format!(".{name}.new"));
+    let write = || {
+        let mut file =
+            open_own(&aside, OpenOptions::new().write(true).create(true).truncate(false).mode(mode))?;
+        file.set_len(0)?;
+        file.write_all(content)?;
+        file.sync_all()?;
+        fs::rename(&aside, path)?;
+        // Without it a crash of the machine could bring the old file back.
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
+    };
+    write().inspect_err(|_| {
+        // It might not have been made.
+        let _ = fs::remove_file(&aside);
+    })
 }
 
 /// Reads a regular file of at most `limit` bytes; links are followed.

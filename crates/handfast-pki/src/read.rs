@@ -127,7 +127,6 @@ pub enum Failure {
 impl From<Failure> for io::Error {
     fn from(failure: Failure) -> Self {
         match failure {
-            // As the system says it.
             Failure::Missing => Self::from_raw_os_error(libc::ENOENT),
             Failure::Refused(error) => error,
             Failure::NotAFile(kind) => Self::other(format!("is {kind}, expected a file")),

@@ -14,7 +14,7 @@ const RANGE: RangeInclusive<Duration> = Maintenance::RETRY_AFTER;
 /// A request about maintenance that makes no sense.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum MaintenanceRequestError {
-    #[error("no state is asked for, or an unknown one; there is: ?state=on, ?state=off")]
+    #[error("the query has no state, or an unknown one; expected ?state=on or ?state=off")]
     State,
     #[error("allow and retry-after go with state=on")]
     OffWithSettings,
@@ -67,8 +67,8 @@ mod tests {
         );
         assert_eq!(read("state=off"), Ok(None));
         for (query, expected) in [
-            ("", "no state is asked for, or an unknown one; there is: ?state=on, ?state=off"),
-            ("state=maybe", "no state is asked for, or an unknown one; there is: ?state=on, ?state=off"),
+            ("", "the query has no state, or an unknown one; expected ?state=on or ?state=off"),
+            ("state=maybe", "the query has no state, or an unknown one; expected ?state=on or ?state=off"),
             ("state=off&allow=10.0.0.0/8", "allow and retry-after go with state=on"),
             ("state=on&retry-after=0s", "retry-after: 0s is out of range, expected 1s to 1d"),
             ("state=on&retry-after=25h", "retry-after: 1d1h is out of range, expected 1s to 1d"),

@@ -6,8 +6,8 @@
 use crate::keys;
 use crate::model::{
     Address, BackendAlpn, BackendTls, BackendVersion, Balance, CertificateEntry, Check, CheckKind, Clients,
-    Config, Http, OnlyClient, ProxyProtocol, ProxySender, Route, RouteAction, RouteCompression, Service,
-    Source, Target, Tickets,
+    Config, Http, OnlyClient, ProxyProtocol, ProxySender, Route, RouteAccess, RouteAction, RouteCompression,
+    Service, Source, Target, Tickets,
 };
 use crate::problem::Fault;
 use crate::request_routes::Uncompressed;
@@ -114,6 +114,7 @@ fn http(section: &Table<'_>, service: &Service) {
     if service.tls.is_some() && !service.routes().iter().any(agrees_on_h2) {
         let why = "Handfast agrees on `h2` with no client, see `alpn`";
         warn_no_effect(&section.inner(&keys::HTTP), &keys::MAX_STREAMS, why);
+        warn_no_effect(&section.inner(&keys::CACHE), &keys::CACHE_EARLY_HINTS, why);
         if http.backend_version != BackendVersion::Http2 {
             warn_no_effect(&section.inner(&keys::HTTP), &keys::HTTP2_WINDOW, why);
         }
@@ -137,26 +138,31 @@ fn compression(service: &Table<'_>, http: &Http) {
         match Uncompressed::find(&own, &route.rules, &route.access, http) {
             None => is_used = true,
             Some(why) if route.compression != RouteCompression::Inherit => {
-                uncompressed(&section, &of_service, why);
+                uncompressed(&section, &of_service, (why, &route.access));
             }
             Some(_) => {}
         }
     }
     let own = http.compression.as_ref().filter(|_| !is_used);
     if let Some(why) = own.and_then(|own| Uncompressed::find(own, &http.rules, &http.access, http)) {
-        uncompressed(&of_service, &of_service, why);
+        uncompressed(&of_service, &of_service, (why, &http.access));
     }
 }
 
-/// Reports `compression` in a section.
-fn uncompressed(section: &Table<'_>, of_service: &Table<'_>, why: Uncompressed) {
+/// Reports `compression` in a section. `access`: the conditions that hold there.
+fn uncompressed(section: &Table<'_>, of_service: &Table<'_>, (why, access): (Uncompressed, &RouteAccess)) {
     let key = &keys::ROUTE_COMPRESSION;
     let no_effect = |why: String| Fault::new(format!("`{}` has no effect: {why}", key.name));
-    let guards =
-        [&keys::ROUTE_BASIC_AUTH as &dyn Entry, &keys::ROUTE_FORWARD_AUTH, &keys::ROUTE_ALLOW_CERTIFICATES];
-    let written =
-        |section: &Table<'_>| guards.into_iter().find_map(|key| Some((key.name, section.written(key)?)));
-    let fault = match (why, written(section).or_else(|| written(of_service))) {
+    let guards = [
+        (access.basic.is_some(), &keys::ROUTE_BASIC_AUTH as &dyn Entry),
+        (access.forward.is_some(), &keys::ROUTE_FORWARD_AUTH),
+        (true, &keys::ROUTE_ALLOW_CERTIFICATES),
+    ];
+    let written = guards.into_iter().filter(|(holds, _)| *holds).find_map(|(_, key)| {
+        let place = section.written(key).or_else(|| of_service.written(key))?;
+        Some((key.name, place))
+    });
+    let fault = match (why, written) {
         (Uncompressed::BySecrets, Some((guard, place))) => {
             let hint = "write `compression = { with-secrets = true }` where they have none, or none that a request could guess";
             let why = format!("responses of a route with `{guard}` may have secrets");
@@ -255,6 +261,10 @@ pub(crate) fn of_file(root: &Table<'_>, config: &Config) {
     let services = &config.services;
     limits(&root.inner(&keys::LIMITS), services);
     process(&root.inner(&keys::PROCESS), config);
+    if services.iter().all(|service| service.http.is_none()) {
+        let why = "no service has `mode = \"http\"`, and lines of connections have no queries";
+        warn_no_effect(&root.inner(&keys::ACCESS_LOG), &keys::LOG_REDACT_QUERY, why);
+    }
     let ends_tls: Vec<_> = services.iter().filter_map(|service| service.tls.as_ref()).collect();
     let of_all = root.inner(&keys::TICKETS);
     if ends_tls.is_empty() {

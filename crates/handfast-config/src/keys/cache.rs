@@ -67,8 +67,8 @@ section! {
         why "RFC 9111 wants it so, and a reload then shows the newest page",
         example "false", elsewhere "cacheignorecachecontrol ignore-client-no-cache reload-into-ims";
 
-    /// Sends the `Link` fields of a stored response as early hints (103, RFC 8297) to clients of HTTP/2 while the backend is asked whether it is
-    /// still current.
+    /// Sends the `Link` fields of a stored response as early hints (103, RFC 8297) to clients of HTTP/2 while the backend
+    /// validates it.
     CACHE_EARLY_HINTS: Switch = "early-hints", Switch,
         default "false",
         why "the next response may have other links, and the client has then loaded what it does not need",

@@ -33,7 +33,7 @@ pub struct Cache {
     pub stores_set_cookie: bool,
     /// True if `Cache-Control` of requests is obeyed.
     pub clients_decide: bool,
-    /// True if links of a stored response are sent while the backend is asked about it.
+    /// True if links of a stored response are sent while it is validated.
     pub early_hints: bool,
 }
 

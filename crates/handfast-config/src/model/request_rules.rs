@@ -139,10 +139,13 @@ impl Variable {
 
     /// Returns true for the client's certificate as a whole.
     pub fn is_certificate(self) -> bool {
-        use Variable as V;
-        let chain = V::ClientCertificateChain;
-        self == chain
-            || matches!(self, V::ClientCertificate | V::ClientCertificateDer | V::ClientCertificatePem)
+        matches!(
+            self,
+            Self::ClientCertificate
+                | Self::ClientCertificateChain
+                | Self::ClientCertificateDer
+                | Self::ClientCertificatePem
+        )
     }
 
     /// Its name in a configuration.

@@ -72,7 +72,7 @@ impl<'v> Import<'v> {
                     && redirects
                     && group.iter().all(|one| one.port.map(i64::from) == Some(plain_port))
                 {
-                    End::Redirect("https://{host}{target}".into(), "308".into())
+                    End::Redirect("https://{host}{target}".into(), 308)
                 } else {
                     End::Nothing
                 };
@@ -258,11 +258,7 @@ impl<'v> Import<'v> {
                 route.put("", "respond", 200);
             }
             End::Redirect(to, status) => {
-                route.put(
-                    "",
-                    "redirect",
-                    table([("to", to.as_str().into()), ("status", status.as_str().into())]),
-                );
+                route.put("", "redirect", table([("to", to.as_str().into()), ("status", (*status).into())]));
                 response.then(&cell.response);
             }
             End::Backend(proxy) => {

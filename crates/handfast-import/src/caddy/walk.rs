@@ -23,7 +23,7 @@ pub(super) enum End<'v> {
         /// True if it is an error, which Caddy's handlers of errors answer.
         is_error: bool,
     },
-    Redirect(String, String),
+    Redirect(String, i64),
     /// The value of `files`.
     Files(Value),
     /// No handler answers: an empty 200, which deferred changes of fields do not reach.
@@ -634,7 +634,7 @@ impl<'w, 'v> Walk<'w, 'v> {
             self.refused(handler, "Location", "an earlier handler changes the path");
             return;
         }
-        self.finish(cell.clone(), End::Redirect(to, status.to_string()));
+        self.finish(cell.clone(), End::Redirect(to, status));
     }
 
     /// `http_basic`: names and hashes, for a file.

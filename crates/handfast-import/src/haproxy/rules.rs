@@ -24,7 +24,7 @@ pub(super) enum Action {
     },
     Redirect {
         to: String,
-        status: String,
+        status: i64,
     },
     /// The connection is closed.
     Reject,
@@ -339,7 +339,8 @@ impl<'d> Import<'d> {
         };
         let is_target = ["http://", "https://", "{scheme}://"].iter().any(|start| to.starts_with(start))
             || to.strip_prefix('/').is_some_and(|rest| !rest.starts_with(['/', '{']));
-        if !is_target || !["301", "302", "303", "307", "308"].contains(&status) {
+        let code = status.parse().unwrap_or_default();
+        if !is_target || ![301, 302, 303, 307, 308].contains(&code) {
             self.note(
                 line,
                 Fate::Refused,
@@ -350,7 +351,7 @@ impl<'d> Import<'d> {
         if kind == "scheme" && around.facts.port.is_some_and(|port| port != 80 && port != 443) {
             self.note(line, Fate::Approximated, "the target has no port, where the client's Host has one");
         }
-        Some(Action::Redirect { to, status: status.into() })
+        Some(Action::Redirect { to, status: code })
     }
 
     /// `http-request set-header`, `add-header` and `del-header`.

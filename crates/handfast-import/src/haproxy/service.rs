@@ -258,11 +258,7 @@ impl<'d> Import<'d> {
                 }
             }
             End::Redirect(to, status) => {
-                route.put(
-                    "",
-                    "redirect",
-                    table([("to", to.as_str().into()), ("status", status.as_str().into())]),
-                );
+                route.put("", "redirect", table([("to", to.as_str().into()), ("status", (*status).into())]));
             }
             End::Backend(name) => {
                 if let Some(backend) = backends.iter().find(|backend| backend.proxy.name() == name) {

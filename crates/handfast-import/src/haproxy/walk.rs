@@ -36,7 +36,7 @@ pub(super) enum End {
     Backend(String),
     /// The bool: with the page for errors of its status.
     Respond(Value, Changes, bool),
-    Redirect(String, String),
+    Redirect(String, i64),
 }
 
 /// The walk through the rules of a service.
@@ -207,7 +207,7 @@ impl<'d> Walk<'_, 'd> {
                 if cell.path.is_some() && (to.contains("{path}") || to.contains("{target}")) {
                     self.refuse(rule.line, "an earlier rule changes the path");
                 }
-                self.finish(cell.clone(), End::Redirect(to.clone(), status.clone()));
+                self.finish(cell.clone(), End::Redirect(to.clone(), *status));
                 return None;
             }
             Action::Reject if self.import.is_http && !cell.conditions.is_whole() => {

@@ -240,7 +240,7 @@ impl<'d> Import<'d> {
             let mut route = with_hosts(hosts);
             route.put("", "path", without);
             let to = path.replace('{', "{{").replace('}', "}}") + "{query}";
-            route.put("", "redirect", table([("to", to.into()), ("status", "301".into())]));
+            route.put("", "redirect", table([("to", to.into()), ("status", 301.into())]));
             self.response_fields(&scope.within(location.inner()), &mut route, routes.facts);
             routes.service.routes.push(route);
         }
@@ -253,7 +253,8 @@ impl<'d> Import<'d> {
             (status, text) => (status, text),
         };
         self.response_fields(scope, route, routes.facts);
-        if matches!(status, "301" | "302" | "303" | "307" | "308") {
+        let status = status.parse::<i64>();
+        if let Ok(status @ (301 | 302 | 303 | 307 | 308)) = status {
             let to = template(text, routes.facts);
             let is_url = |to: &String| {
                 ["http://", "https://", "{scheme}://"].iter().any(|start| to.starts_with(start))
@@ -269,7 +270,7 @@ impl<'d> Import<'d> {
             }
             return;
         }
-        match status.parse::<i64>() {
+        match status {
             Ok(444) => {
                 route.put("", "respond", 404);
                 self.note(

@@ -105,16 +105,16 @@ fn exact_names_come_before_wildcards_and_the_default_server_last() {
         order,
         [
             "hosts = [\"d.b\"]",
-            "redirect = { to = \"http://default\", status = \"301\" }",
+            "redirect = { to = \"http://default\", status = 301 }",
             "hosts = [\"x.a\"]",
-            "redirect = { to = \"http://one\", status = \"301\" }",
+            "redirect = { to = \"http://one\", status = 301 }",
             "hosts = [\"y.b\"]",
-            "redirect = { to = \"http://two\", status = \"301\" }",
+            "redirect = { to = \"http://two\", status = 301 }",
             "hosts = [\"*.b\"]",
-            "redirect = { to = \"http://one\", status = \"301\" }",
+            "redirect = { to = \"http://one\", status = 301 }",
             "hosts = [\"*.a\"]",
-            "redirect = { to = \"http://two\", status = \"301\" }",
-            "redirect = { to = \"http://default\", status = \"301\" }",
+            "redirect = { to = \"http://two\", status = 301 }",
+            "redirect = { to = \"http://default\", status = 301 }",
         ],
         "{config}"
     );
@@ -314,7 +314,7 @@ fn a_query_is_kept() {
     assert_eq!(template("/new$is_args$query_string/$host").as_deref(), Ok("/new{query}/{host}"));
     assert_eq!(template("/new$is_args$argsx"), Err(UnknownVariable("$is_args".to_owned())));
     let (config, _) = converted("server { listen 80; location /a/ { proxy_pass http://a:1; } }");
-    assert!(config.contains("redirect = { to = \"/a/{query}\", status = \"301\" }"), "{config}");
+    assert!(config.contains("redirect = { to = \"/a/{query}\", status = 301 }"), "{config}");
 }
 
 /// Directives of nginx 1.29 and of its ACME module, and those that a single location cannot have.

@@ -6,6 +6,8 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use percent_encoding::percent_decode_str;
+
 /// Replacement for a value.
 const MASK: &str = "***";
 
@@ -39,29 +41,9 @@ impl Redaction {
     }
 
     fn has(&self, name: &str) -> bool {
-        let decoded = decoded(name).to_lowercase();
+        let decoded = percent_decode_str(name).decode_utf8_lossy().to_lowercase();
         self.0.iter().any(|known| **known == *decoded)
     }
-}
-
-/// A name without percent-encoding; what is none stays.
-fn decoded(name: &str) -> String {
-    let mut bytes = Vec::with_capacity(name.len());
-    let mut rest = name.as_bytes();
-    while let [first, others @ ..] = rest {
-        let digit = |at: usize| others.get(at).and_then(|byte| char::from(*byte).to_digit(16));
-        rest = match (first, digit(0), digit(1)) {
-            (b'%', Some(high), Some(low)) => {
-                bytes.push((high * 16 + low) as u8);
-                &others[2..]
-            }
-            _ => {
-                bytes.push(*first);
-                others
-            }
-        };
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 #[cfg(test)]

@@ -92,8 +92,13 @@ fn of_all_requests<R: Runtime>(connection: &mut Connection<R>, requests: &Reques
     let client = record.client;
     let http = &requests.http;
     let shown = certificate.filter(|_| http.writes(Variable::is_about_certificate));
-    let needs_chain = http.has_certificate_conditions() || http.writes(Variable::is_certificate);
-    let session = connection.client.as_ref().and_then(Leg::session).filter(|_| is_verified && needs_chain);
+    // Most need the first one at most, and an idle connection keeps what is taken.
+    let needed = match () {
+        () if http.writes(|variable| variable == Variable::ClientCertificateChain) => usize::MAX,
+        () if http.has_certificate_conditions() || http.writes(Variable::is_certificate) => 1,
+        () => 0,
+    };
+    let session = connection.client.as_ref().and_then(Leg::session).filter(|_| is_verified);
     let chain = session.map_or(&[][..], |session| session.peer_certificates());
     HttpConnection {
         thread: Rc::clone(thread),
@@ -102,7 +107,7 @@ fn of_all_requests<R: Runtime>(connection: &mut Connection<R>, requests: &Reques
         facts: Rc::new(facts),
         client_address: client_address(client),
         client_certificate: shown.map(|shown| Rc::new(shown.clone())),
-        client_chain: chain.iter().map(|certificate| certificate.as_ref().into()).collect(),
+        client_chain: chain.iter().take(needed).map(|certificate| certificate.as_ref().into()).collect(),
         is_trusted: requests.http.trusted.as_ref().is_some_and(|trusted| trusted.has(client)),
         http: Rc::clone(&requests.http),
         names,

@@ -288,7 +288,10 @@ impl Cached<'_> {
     /// Sends the links of what is stored, to a client that can take them now. Browsers read them in HTTP/2, and some programs take them for the response
     /// in HTTP/1.
     fn send_early_hints(&self, client: &mut impl Client, request: &Request, stale: Option<&Hit>) {
+        // What the route takes from responses is not in the hints either.
+        let is_dropped = request.response_fields.as_ref().is_some_and(|fields| fields.drops(b"link"));
         let is_meant = self.plan.cache.model.early_hints && request.record.protocol == HttpVersion::Http2;
+        let is_meant = is_meant && !is_dropped;
         let links = stale.filter(|_| is_meant).map(Hit::links).unwrap_or_default();
         if links.is_empty() {
             return;

@@ -1,8 +1,8 @@
 //! Files of addresses: read, and put into the lists that name them.
 //!
 //! In: a service as it is configured. Out: the same with the addresses of its files. The configuration itself stays without them, so that
-//! the next reload of changed files reads them again. A list that lets clients in, or believes them, is never empty because its files
-//! are: that would mean every client, or none is asked for the header.
+//! the next reload of changed files reads them again. A list that admits or trusts clients is never empty because its files
+//! are: an empty one would mean every client.
 
 use std::borrow::Cow;
 use std::collections::HashMap;

@@ -6,15 +6,14 @@
     reason = "what outlives a reload is locked while files are read, off the path"
 )]
 
-use std::fs::OpenOptions;
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, SystemTime};
 
 use handfast_fleet::Tag;
 use handfast_pki::apart::Holder;
-use handfast_pki::files::open_own;
+use handfast_pki::files::replace_own;
 use handfast_pki::throwaway::{self, Throwaway};
 use handfast_tls::keyed_hash::HashKey;
 use handfast_tls::ticket::{KeySet, KeySource, KeyText, Merged, TicketKeys, TicketSettings};
@@ -112,24 +111,13 @@ pub(crate) fn make_throwaway(
             Some(made) => made,
             None => Arc::new(throwaway::make(None, now)?),
         };
-        let write = || write_aside(ca_file, &throwaway.ca_pem);
+        let write = || replace_own(ca_file, throwaway.ca_pem.as_bytes(), 0o666);
         ServiceUser::from(&config.process)
             .try_on(ca_file, write)
             .map_err(|source| ThrowawayError::Write { file: ca_file.clone(), source })?;
         carried.throwaway = Some(throwaway);
     }
     Ok(())
-}
-
-/// Writes a file that is never seen half written.
-fn write_aside(path: &Path, text: &str) -> io::Result<()> {
-    let mut name = path.as_os_str().to_owned();
-    name.push(".new");
-    let aside = PathBuf::from(name);
-    let mut file = open_own(&aside, OpenOptions::new().write(true).create(true).truncate(false))?;
-    file.set_len(0)?;
-    file.write_all(text.as_bytes())?;
-    std::fs::rename(&aside, path)
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -292,6 +280,8 @@ impl KeyRings {
 #[cfg(test)]
 mod tests {
     use handfast_fleet::Secret;
+
+    use std::io::Write;
 
     use super::*;
 

@@ -19,7 +19,7 @@ fn config(folder: &Folder) -> String {
 }
 
 fn started(folder: &Folder) -> Proxy {
-    folder.write("refused.txt", "# nobody yet\n");
+    folder.write("refused.txt", "# none yet\n");
     folder.write("allowed.txt", "10.0.0.0/8   # the office\n\n127.0.0.1\n");
     Proxy::start(config(folder))
 }

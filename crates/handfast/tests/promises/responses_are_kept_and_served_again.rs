@@ -384,7 +384,7 @@ fn headers(stream: &mut TcpStream) -> u8 {
     }
 }
 
-/// With `early-hints`, a client of HTTP/2 has the links of what is stored while the backend is asked about it.
+/// With `early-hints`, a client of HTTP/2 has the links of a stored response while the backend validates it.
 #[test]
 fn and_their_links_come_before_the_backend_answers() {
     needs!("curl");
@@ -406,13 +406,13 @@ fn and_their_links_come_before_the_backend_answers() {
     client.write_all(&preface(&[])).expect("it reads");
     client.write_all(&frame(HEADERS, END_HEADERS | END_STREAM, 1, &http2::get("/a"))).expect("it reads");
     assert_eq!(headers(&mut client) & END_STREAM, 0, "the hints");
-    wait_until("the backend to be asked", || (count(&seen) == 2).then_some(()));
+    wait_until("the request at the backend", || (count(&seen) == 2).then_some(()));
     answers.send(()).expect("the backend waits");
     assert_eq!(headers(&mut client) & END_STREAM, 0, "the response, with content");
 
     let url = format!("http://{}/a", proxy.address());
     let by_curl = |version: &str| {
-        answers.send(()).expect("the backend is asked");
+        answers.send(()).expect("the backend waits");
         tools::run(
             "curl",
             &["-sS", "-i", "--noproxy", "*", "--max-time", "20", "-H", "Host: localhost", version, &url],
@@ -425,6 +425,14 @@ fn and_their_links_come_before_the_backend_answers() {
     assert!(text.starts_with(hints) && text.ends_with("page"), "{text}");
     let text = by_curl("--http1.1");
     assert!(text.starts_with("HTTP/1.1 200 ") && text.ends_with("page"), "{text}");
+
+    // What the service takes from responses is in no hint.
+    let text =
+        config(&folder, &backend, "early-hints = true\n[service.http]\nremove-response-headers = \"link\"\n");
+    proxy.rewrite(text);
+    assert!(proxy.reload(), "{:?}", proxy.talk.so_far());
+    let text = by_curl("--http2-prior-knowledge");
+    assert!(text.starts_with("HTTP/2 200 ") && !text.contains("link:"), "{text}");
 }
 
 #[test]

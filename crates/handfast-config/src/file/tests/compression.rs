@@ -44,6 +44,11 @@ const WRONG: &[(&str, &str)] = &[
         "error 9 `compression` has no effect: responses of a route with `forward-auth` may have secrets | write `compression = { with-secrets = true }` where they have none, or none that a request could guess",
     ),
     (
+        "[service.http]\nforward-auth = { to = \"10.0.0.9:1\", path = \"/\" }\nbasic-auth = { file = \"users\" }\n[[service.route]]\nbasic-auth = false\n\
+         compression = true",
+        "error 12 `compression` has no effect: responses of a route with `forward-auth` may have secrets | write `compression = { with-secrets = true }` where they have none, or none that a request could guess",
+    ),
+    (
         "client-certificates = { mode = \"request\", ca = \"ca.pem\" }\n[service.http]\nallow-certificates = \"dns:a\"\n\
          [[service.route]]\ncompression = true",
         "error 11 `compression` has no effect: responses of a route with `allow-certificates` may have secrets | write `compression = { with-secrets = true }` where they have none, or none that a request could guess",

@@ -186,7 +186,7 @@ const ROWS: &[Row] = &[
         .with(&[("[process]", &["user = \"nobody\""])]),
     row("[access-log]", "to", "+++++ +++++ +++++ +++++ +++++ +++"),
     row("[access-log]", "format", "+++++ +++++ +++++ +++++ +++++ +++"),
-    row("[access-log]", "redact-query", "+++++ +++++ +++++ +++++ +++++ +++"),
+    row("[access-log]", "redact-query", "????? ????? ????? ????? +++++ ???"),
     row("[admin]", "listen", "+++++ +++++ +++++ +++++ +++++ +++"),
     row("[admin]", "hosts", "+++++ +++++ +++++ +??++ +++++ ++?"),
     row("[admin]", "token-file", "+++++ +++++ +++++ +?+++ +++++ ++?"),

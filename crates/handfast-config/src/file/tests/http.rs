@@ -396,6 +396,7 @@ const WRONG: &[(&str, &str)] = &[
         "error 8 clients speak TLS here, so they would be redirected to where they are, forever | write the route for a service with \
          `client-tls = false`; for plain HTTP on this port there is `plain-http = \"redirect\"` in [[service]]",
     ),
+    ("[access-log]\nredact-query = \"a=b\"", "error 8 `a=b` cannot be the name of a parameter | -"),
     (
         "[[service.route]]\nredirect = { to = \"/x\", status = 300 }",
         "error 8 `300` is no status of a redirect | -",

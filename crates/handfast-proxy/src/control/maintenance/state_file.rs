@@ -3,14 +3,14 @@
 //! In: records. Out: the same after a restart. The file is written aside, synced and renamed, so that it is whole at any time. One that is
 //! damaged is an error and not an empty list: a service that must not serve would serve.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, ErrorKind, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io::{self, ErrorKind, Read};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use handfast_config::model::Config;
 use handfast_net::prefix::Prefix;
-use handfast_pki::files::open_own;
+use handfast_pki::files::{open_own, replace_own};
 use handfast_text::foreign::without_values;
 use rustix::fs::{Access, access};
 use serde::{Deserialize, Serialize};
@@ -103,23 +103,9 @@ impl StateFile {
 
     /// Replaces the records.
     pub(super) fn write(&self, commands: &[CommandRecord]) -> Result<(), StateError> {
-        let aside = self.0.with_file_name(format!(".{FILE_NAME}.new"));
         let content = Content { version: VERSION, commands: commands.to_vec() };
-        let write = || -> io::Result<()> {
-            let mut options = OpenOptions::new();
-            let mut file = open_own(&aside, options.write(true).create(true).truncate(false).mode(0o600))?;
-            file.set_len(0)?;
-            file.write_all(&serde_json::to_vec_pretty(&content)?)?;
-            file.sync_all()?;
-            fs::rename(&aside, &self.0)?;
-            // Without it a crash of the machine could bring the old file back.
-            File::open(self.0.parent().unwrap_or(Path::new(".")))?.sync_all()
-        };
-        write().map_err(|source| {
-            // It might not have been made.
-            let _ = fs::remove_file(&aside);
-            StateError::Write { file: self.0.clone(), source }
-        })
+        let write = || replace_own(&self.0, &serde_json::to_vec_pretty(&content)?, 0o600);
+        write().map_err(|source| StateError::Write { file: self.0.clone(), source })
     }
 }
 

@@ -89,7 +89,7 @@ fn commands_outlive_a_restart_and_a_repeated_one_keeps_its_time() {
     assert_eq!(state.records()[0].since, 0, "it is in maintenance since then");
     change(&mut state, &config, "web", false).expect("it is stored");
     assert_eq!(MaintenanceState::begin(&config, None).expect("it is good").records(), []);
-    // What the previous process had replaces the file.
+    // Records of the previous process replace the file.
     drop(MaintenanceState::begin(&config, Some(before.clone())).expect("it is good"));
     assert_eq!(MaintenanceState::begin(&config, None).expect("it is good").records(), before);
 }

@@ -7,6 +7,10 @@ use std::borrow::Cow;
 use data_encoding::BASE64;
 use handfast_config::model::Variable;
 use handfast_wire::proxy_header::certificate_pem;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+
+/// All but the unreserved characters of RFC 3986 §2.3, as nginx writes `$ssl_client_escaped_cert`.
+const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// The certificates that a client sent, in DER: its own first, which was verified. Empty: none, or no route forwards or reads them.
 pub(crate) type ClientChain = [Box<[u8]>];
@@ -20,7 +24,9 @@ pub(super) fn value(variable: Variable, chain: &ClientChain) -> Cow<'static, [u8
             others.iter().map(|other| byte_sequence(other)).collect::<Vec<_>>().join(", ")
         }
         Variable::ClientCertificateDer => BASE64.encode(own),
-        Variable::ClientCertificatePem => percent_encoded(&certificate_pem("CERTIFICATE", own)),
+        Variable::ClientCertificatePem => {
+            utf8_percent_encode(&certificate_pem("CERTIFICATE", own), RESERVED).to_string()
+        }
         _ => String::new(),
     };
     Cow::Owned(text.into_bytes())
@@ -29,18 +35,6 @@ pub(super) fn value(variable: Variable, chain: &ClientChain) -> Cow<'static, [u8
 /// A byte sequence of structured fields (RFC 9651 §3.3.5), as RFC 9440 §2.1 has certificates.
 fn byte_sequence(der: &[u8]) -> String {
     format!(":{}:", BASE64.encode(der))
-}
-
-/// Everything but the unreserved characters of RFC 3986 §2.3 as `%` and two digits, as nginx writes `$ssl_client_escaped_cert`.
-fn percent_encoded(text: &str) -> String {
-    let mut encoded = String::with_capacity(text.len() * 2);
-    for byte in text.bytes() {
-        match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => encoded.push(byte.into()),
-            _ => encoded.push_str(&format!("%{byte:02X}")),
-        }
-    }
-    encoded
 }
 
 #[cfg(test)]

@@ -10,6 +10,8 @@ use crate::worker::request_routes::TRACEPARENT;
 
 /// Length of a field of version 00: version, trace, parent and flags, with hyphens.
 const LENGTH: usize = 55;
+/// Most bytes of one of a later version.
+const MAX_LENGTH: usize = 256;
 
 /// Returns the field of a client; `None`: it has none, several, or one that is not valid.
 pub(crate) fn of_client<'h>(head: &RequestHead<'h>) -> Option<&'h str> {
@@ -40,6 +42,7 @@ fn is_valid(value: &[u8]) -> bool {
         && is_some(trace)
         && is_some(parent)
         && version != b"ff"
+        && value.len() <= MAX_LENGTH
         && (more.is_empty() || version != b"00" && more[0] == b'-')
 }
 
@@ -68,6 +71,7 @@ mod tests {
             format!("ff{}", &VALID[2..]),
             format!("{VALID}-more"),
             format!("cc{}.", &VALID[2..]),
+            format!("cc{}-{}", &VALID[2..], "a".repeat(MAX_LENGTH)),
             VALID.to_uppercase(),
             VALID.replace('-', "_"),
             VALID.replace("4bf92f3577b34da6a3ce929d0e0e4736", &"0".repeat(32)),
